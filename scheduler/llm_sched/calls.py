@@ -1,0 +1,79 @@
+"""A call, from its start to its release, as this process knows it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from llm_sched.config import bucket_name, keys_bytes
+from llm_sched.model import LimitKind, Ticket
+
+if TYPE_CHECKING:
+    from llm_sched.loops import LoopDoor
+
+
+class Occupancy(NamedTuple):
+    """How full a bucket was at some moment; `oldest` describes its oldest holder, for messages."""
+
+    ahead: int
+    in_flight: int
+    limit: int
+    waits_for: LimitKind
+    oldest: str
+
+
+class Call:
+    """One call: waiting, then holding.
+
+    Attributes:
+        keys: the bucket's key/value pairs; `bucket` is its name.
+        number: unique within the owner.
+        at: when the call was made; `deadline` when it gives up (`inf` = never).
+        cell: its cell in the owner's mailbox; -1 = none.
+        bell: the last ring that its task was woken for.
+        door: how its event loop is rung; None = a thread waits.
+        granted: the slot is there; turns true once.
+        waited_s: how long it took.
+        seen: how full the bucket was when it had to wait.
+    """
+
+    __slots__ = (
+        "at",
+        "bell",
+        "bucket",
+        "cell",
+        "deadline",
+        "door",
+        "granted",
+        "keys",
+        "keys_data",
+        "number",
+        "seen",
+        "traceparent",
+        "waited_s",
+    )
+
+    def __init__(self, keys: dict[str, str], number: int, at: float, timeout_s: float) -> None:
+        self.keys = keys
+        self.keys_data = keys_bytes(keys)
+        self.bucket = bucket_name(keys)
+        self.number = number
+        self.at = at
+        self.deadline = at + timeout_s
+        self.cell = -1
+        self.bell = b"0000"
+        self.door: LoopDoor | None = None
+        self.granted = False
+        self.waited_s = 0.0
+        self.traceparent = ""
+        self.seen: Occupancy | None = None
+
+    def ticket(self, owner: str) -> Ticket:
+        """The call as the ledger lists it."""
+        loop = self.door.number if self.door else 0
+        deadline = round(self.deadline, 3) if self.deadline < float("inf") else 0.0
+        return Ticket(owner, self.number, round(self.at, 6), self.cell, loop, 0.0, deadline, self.traceparent)
+
+
+def by_time(call: Call) -> tuple[float, int]:
+    """The order of calls within a process."""
+    return (call.at, call.number)

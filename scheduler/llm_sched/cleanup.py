@@ -1,0 +1,92 @@
+"""What must not block or fail, done at once if possible and else by a helper thread until it is done.
+
+The law: `release` and the withdrawal of an interrupted call never raise and never block an event loop. What cannot be written
+now is tried again; at the very worst the kernel lock on the mailbox gives all back when the process ends.
+"""
+
+from __future__ import annotations
+
+import _thread
+import queue
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from llm_sched.errors import LedgerError
+from llm_sched.store import BusyError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from llm_sched.calls import Call
+
+    Transaction = Callable[[Call, float | None], None]
+
+_PATIENCE_S = 2.0
+_LINGER_S = 1.0
+_RETRY_FIRST_S = 0.001
+_RETRY_LAST_S = 1.0
+
+
+class Cleanup:
+    """Runs transactions of calls that are over."""
+
+    def __init__(self) -> None:
+        self._jobs: queue.SimpleQueue[tuple[Transaction, Call]] = queue.SimpleQueue()
+        self._running = False
+
+    def run(self, transaction: Transaction, call: Call) -> None:
+        """Run it now, blocking for a moment only outside event loops; else leave it to the helper. Never raises."""
+        try:
+            transaction(call, None if on_event_loop() else time.monotonic() + _PATIENCE_S)
+        except (BusyError, LedgerError, OSError):
+            self.later(transaction, call)
+
+    def later(self, transaction: Transaction, call: Call) -> None:
+        """Leave it to the helper thread; safe in a finalizer, where this thread may hold any lock."""
+        self._jobs.put((transaction, call))
+        if not self._running:
+            self._running = True
+            # Not `threading`, whose own locks the interrupted code may hold.
+            _thread.start_new_thread(self._work, ())
+
+    def _work(self) -> None:
+        while True:
+            try:
+                transaction, call = self._jobs.get(timeout=_LINGER_S)
+            except queue.Empty:
+                self._running = False
+                if self._jobs.empty():
+                    return
+                self._running = True
+                continue
+            self._insist(transaction, call)
+
+    @staticmethod
+    def _insist(transaction: Transaction, call: Call) -> None:
+        pause = _RETRY_FIRST_S
+        while True:
+            try:
+                transaction(call, time.monotonic() + _PATIENCE_S)
+            except (BusyError, LedgerError, OSError):
+                time.sleep(pause)
+                pause = min(pause * 2, _RETRY_LAST_S)
+            else:
+                return
+
+    def after_fork(self) -> None:
+        """In a forked child: the parent's jobs are the parent's."""
+        self._jobs = queue.SimpleQueue()
+        self._running = False
+
+
+def on_event_loop() -> bool:
+    """Whether this thread runs an asyncio event loop, which must not be blocked."""
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is None:
+        return False
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

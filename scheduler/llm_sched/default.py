@@ -1,0 +1,61 @@
+"""The one process-wide scheduler: `install` sets it, `llm_slot` uses it."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from llm_sched.config import Policy
+from llm_sched.scheduler import Scheduler
+
+if TYPE_CHECKING:
+    from llm_sched.observer import Observer
+    from llm_sched.scheduler import SlotRequest
+
+_lock = threading.Lock()
+_installed: list[Scheduler] = []
+
+
+def install(policy: Policy | None = None, *, observer: Observer | None = None) -> Policy:
+    """Make `policy` the process's policy and return it as it holds now, with the environment's overrides.
+
+    The last call wins. Slots that are held stay valid; an unchanged policy changes nothing.
+
+    Args:
+        policy: the knobs; None = the defaults.
+        observer: hears what happens.
+
+    Raises:
+        ConfigError: an environment variable makes no sense.
+    """
+    effective = (policy or Policy()).with_environment()
+    with _lock:
+        if observer is not None or not _installed or _installed[0].policy != effective:
+            _installed[:] = [Scheduler(effective, observer=observer)]
+    return effective
+
+
+def current() -> Scheduler:
+    """The process's scheduler; without an `install`, one of the defaults and the environment."""
+    if not _installed:
+        effective = Policy().with_environment()
+        with _lock:
+            if not _installed:
+                _installed.append(Scheduler(effective))
+    return _installed[0]
+
+
+def llm_slot(*, provider: str | None = None, model: str | None = None, timeout_s: float | None = None) -> SlotRequest:
+    """Take a slot of the process's scheduler around one live call: `with llm_slot(...)` or `async with llm_slot(...)`.
+
+    Args:
+        provider: label of the provider, e.g. `openai`; None = the policy's, else `default`.
+        model: name of the model; None = `default`.
+        timeout_s: longest wait in seconds, 0 = try once, `inf` = for ever; None = the policy's.
+
+    Raises:
+        ConfigError: nothing was installed and an environment variable makes no sense.
+        SlotTimeout: on entering, when no slot came in time.
+        LedgerError: on entering, when the ledger cannot be used.
+    """
+    return current().slot(provider=provider, model=model, timeout_s=timeout_s)

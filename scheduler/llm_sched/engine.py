@@ -1,0 +1,189 @@
+"""One scheduler's machinery, put together: participant, watch, cleanup, doors; and what happens at fork and exit.
+
+Nothing is opened or started before the first call. May not know what is public.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+import time
+import weakref
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from llm_sched import waiting
+from llm_sched.cleanup import Cleanup
+from llm_sched.errors import LedgerError, SchedulerError
+from llm_sched.participant import Participant
+from llm_sched.store import BusyError
+from llm_sched.watch import Watch
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Iterable
+
+    from llm_sched.calls import Call
+    from llm_sched.config import Policy
+    from llm_sched.host import Clock
+    from llm_sched.loops import LoopDoor
+    from llm_sched.mailroom import Mailroom
+    from llm_sched.observer import Observer
+    from llm_sched.store import Store
+
+_LEAVE_PATIENCE_S = 1.0
+_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
+
+
+class Engine:
+    """Acquires and releases for one policy.
+
+    Args:
+        policy: the knobs.
+        store: the ledger.
+        mailroom: how it is rung and rings.
+        clock: the ledger's time.
+        observer: hears what happens.
+        after_fork: called in a forked child, to drop what belongs to the parent.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        store: Store,
+        mailroom: Mailroom,
+        clock: Clock,
+        observer: Observer,
+        after_fork: Iterable[Callable[[], None]],
+    ) -> None:
+        self.part = Participant(policy, store, mailroom, clock, observer)
+        self._watch = Watch(self.part)
+        self._cleanup = Cleanup()
+        self._doors: dict[asyncio.AbstractEventLoop, LoopDoor] = {}
+        self._doors_lock = threading.Lock()
+        self._drop_inherited = tuple(after_fork)
+        self._used = False
+
+    def _begin(self) -> None:
+        if self.part.pid != os.getpid():  # forked by something that runs no hooks
+            self.after_fork()
+        if not self._used:
+            self._used = True
+            _register_hooks()
+            _engines.add(self)
+
+    def acquire(self, keys: dict[str, str], timeout_s: float) -> Call:
+        """Acquire in a thread; see `Scheduler.acquire`."""
+        self._begin()
+        call = self.part.new_call(keys, timeout_s)
+        waiting.drive(self._steps(call, timeout_s), self.part)
+        return call
+
+    async def acquire_async(self, keys: dict[str, str], timeout_s: float) -> Call:
+        """Acquire in a task; see `Scheduler.acquire_async`."""
+        from llm_sched import waiting_async  # noqa: PLC0415 - asyncio only where it is used
+
+        self._begin()
+        door = self._door()
+        try:
+            call = self.part.new_call(keys, timeout_s)
+            call.door = door
+            await waiting_async.drive_async(self._steps(call, timeout_s), self.part, call)
+            return call
+        finally:
+            self._leave_door(door)
+
+    def _steps(self, call: Call, timeout_s: float) -> waiting.Steps:
+        return waiting.steps(self.part, call, once=timeout_s <= 0, on_wait=self._watch.want, discard=self.discard)
+
+    def _door(self) -> LoopDoor:
+        import asyncio  # noqa: PLC0415 - asyncio only where it is used
+
+        from llm_sched.loops import LoopDoor  # noqa: PLC0415 - likewise
+
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            message = (
+                "acquire_async and `async with` need a running asyncio event loop; under trio run the blocking `acquire` "
+                "in a thread (trio.to_thread.run_sync)"
+            )
+            raise SchedulerError(message) from None
+        with self._doors_lock:
+            door = self._doors.get(loop)
+            if door is None:
+                used = {other.number for other in self._doors.values()}
+                number = next(number for number in range(1, len(used) + 2) if number not in used)
+                door = self._doors[loop] = LoopDoor(loop, number, self._listen, self.part.news)
+            door.users += 1
+        return door
+
+    def _listen(self, number: int) -> int:
+        return self.part.mailroom.listen(number)
+
+    def _leave_door(self, door: LoopDoor) -> None:
+        with self._doors_lock:
+            door.users -= 1
+            if not door.users:
+                self._doors.pop(door.loop, None)
+                door.close()
+
+    def release(self, call: Call) -> None:
+        """Give a slot back; never raises, never blocks an event loop."""
+        self._cleanup.run(self.part.release, call)
+
+    def release_later(self, call: Call) -> None:
+        """Give a slot back from a finalizer."""
+        self._cleanup.later(self.part.release, call)
+
+    def discard(self, call: Call) -> None:
+        """Take an interrupted call out; never raises, never blocks an event loop."""
+        if call.cell >= 0 or call.granted:
+            self._cleanup.run(self.part.cancel, call)
+
+    def close(self) -> None:
+        """Give all back and leave the ledger; usable again afterwards. Never raises."""
+        if not self._used or self.part.pid != os.getpid():
+            return
+        self._watch.stop()
+        with suppress(BusyError, LedgerError, OSError):
+            self.part.leave(time.monotonic() + _LEAVE_PATIENCE_S)
+        self._watch = Watch(self.part)
+
+    def after_fork(self) -> None:
+        """In a forked child: it holds none of its parent's slots and shares none of its descriptors."""
+        self._watch.after_fork()
+        self._cleanup.after_fork()
+        for drop in self._drop_inherited:
+            drop()
+        self._doors = {}
+        self._doors_lock = threading.Lock()
+        self.part.start()
+
+
+_hooked: list[int] = []
+
+
+def _register_hooks() -> None:
+    if not _hooked:
+        atexit.register(_at_exit)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=_after_fork)
+    if os.getpid() not in _hooked:
+        _hooked.append(os.getpid())
+        # Children of multiprocessing end without atexit.
+        util = sys.modules.get("multiprocessing.util")
+        if util is not None:
+            util.Finalize(None, _at_exit, exitpriority=0)
+
+
+def _after_fork() -> None:
+    for engine in list(_engines):
+        engine.after_fork()
+
+
+def _at_exit() -> None:
+    for engine in list(_engines):
+        engine.close()

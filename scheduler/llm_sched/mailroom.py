@@ -1,0 +1,248 @@
+"""All mailboxes of one ledger: this owner's and the others'; who lives, who is rung, what the living hold.
+
+May not know why somebody is rung, nor any limit. Whatever changes files here runs under the ledger's lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from llm_sched import host, wakeup
+from llm_sched.mailbox import Mailbox, Word
+from llm_sched.model import Claim, Owner, Terms
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from pathlib import Path
+
+WATCH = 0
+"""Number of the FIFO on which an owner's watch listens; loops have 1 and above."""
+
+_SUFFIX = ".box"
+
+
+class Header(msgspec.Struct, frozen=True):
+    """First page of a mailbox: who its owner is and under which terms it calls."""
+
+    owner: Owner
+    terms: Terms
+
+
+_header = msgspec.json.Decoder(Header)
+
+
+class Mailroom(Protocol):
+    """How a participant sleeps, is rung, rings others, and tells who lives. The real one is `FileMailroom`."""
+
+    def join(self, owner_id: str, header: Header, known: Collection[str]) -> None:
+        """Open one's own mailbox; nothing to do when it is open. `known`: the owners that the ledger lists."""
+        ...
+
+    def leave(self) -> None:
+        """Remove one's own mailbox and close all."""
+        ...
+
+    def take(self) -> int:
+        """Reserve a cell."""
+        ...
+
+    def write(self, cell: int, state: bytes, number: int, at: float, keys: bytes) -> None:
+        """Fill a cell of one's own."""
+        ...
+
+    def free(self, cell: int) -> None:
+        """Give a cell back."""
+        ...
+
+    def look(self, cell: int) -> Word:
+        """Read the news in a cell of one's own."""
+        ...
+
+    def sleep(self, cell: int, word: Word, timeout: float) -> None:
+        """Block this thread until the cell's bell differs from `word.bell`, at most `timeout` seconds."""
+        ...
+
+    def deliver(self, owner_id: str, cell: int, loop: int, news: Word, seq: int) -> None:
+        """Write news into a cell and ring; never raises."""
+        ...
+
+    def nudge(self, owner_id: str) -> None:
+        """Tell an owner's watch that the list of owners has changed; never raises."""
+        ...
+
+    def listen(self, loop: int) -> int:
+        """Return a descriptor that becomes readable when the loop of that number is rung; -1 = look now and then."""
+        ...
+
+    def is_alive(self, owner_id: str, owner: Owner) -> bool:
+        """Whether an owner lives."""
+        ...
+
+    def forget(self, gone: Collection[str]) -> None:
+        """Remove what owners who are gone have left."""
+        ...
+
+
+class FileMailroom:
+    """Mailboxes as files in the ledger's folder.
+
+    Args:
+        folder: `<state_path>.d`.
+        bell: how threads sleep; None = the platform's best.
+    """
+
+    def __init__(self, folder: Path, bell: wakeup.ThreadBell | None = None) -> None:
+        self._folder = folder
+        self._bell = bell or wakeup.thread_bell()
+        self._boxes: dict[str, Mailbox] = {}
+        self._fifos: dict[int, int] = {}
+        self._own_id = ""
+        self._own: Mailbox | None = None
+        self._mode = 0o600
+
+    @property
+    def own(self) -> Mailbox:
+        """One's own mailbox; `join` comes first."""
+        if self._own is None:
+            raise FileNotFoundError(self._folder / f"{self._own_id}{_SUFFIX}")
+        return self._own
+
+    def join(self, owner_id: str, header: Header, known: Collection[str]) -> None:
+        """See `Mailroom`; what others left behind who were killed is swept on the way."""
+        if self._own and _linked(self._own.fd):
+            return
+        if not self._folder.is_dir():
+            self._folder.mkdir(mode=0o700)
+        self._mode = 0o660 if self._folder.stat().st_mode & 0o020 else 0o600
+        replaced, self._own_id = self._own, owner_id
+        box = Mailbox.create(self._folder / f"{owner_id}{_SUFFIX}", msgspec.json.encode(header), self._mode)
+        if replaced:
+            box.take_over(replaced)
+        self._own = self._boxes[owner_id] = box
+        self._sweep(known)
+
+    def _sweep(self, known: Collection[str]) -> None:
+        """Remove mailboxes that the ledger does not know and nobody holds."""
+        for path in self._folder.glob(f"*{_SUFFIX}"):
+            if path.stem not in known and not self._is_held(path):
+                self._unlink(path.stem)
+
+    def _is_held(self, path: Path) -> bool:
+        try:
+            box = self._box(path.stem)
+        except OSError:
+            return False
+        return box is self._own or host.is_locked(box.fd)
+
+    def _box(self, owner_id: str) -> Mailbox:
+        box = self._boxes.get(owner_id)
+        if box is None:
+            box = self._boxes[owner_id] = Mailbox.open(self._folder / f"{owner_id}{_SUFFIX}")
+        return box
+
+    def _unlink(self, owner_id: str) -> None:
+        box = self._boxes.pop(owner_id, None)
+        if box:
+            box.close()
+        for path in (*self._folder.glob(f"{owner_id}.*.fifo"), self._folder / f"{owner_id}{_SUFFIX}"):
+            path.unlink(missing_ok=True)
+
+    def leave(self) -> None:
+        """See `Mailroom`."""
+        self.drop()
+        if self._own_id:
+            self._unlink(self._own_id)
+
+    def drop(self) -> None:
+        """Close every descriptor and leave the files: for a forked child, whose parent goes on using them."""
+        for fd in self._fifos.values():
+            os.close(fd)
+        self._fifos.clear()
+        for box in self._boxes.values():
+            box.close()
+        self._boxes.clear()
+        self._own = None
+
+    def take(self) -> int:
+        """See `Mailroom`."""
+        return self.own.take()
+
+    def write(self, cell: int, state: bytes, number: int, at: float, keys: bytes) -> None:
+        """See `Mailroom`."""
+        self.own.write(cell, state, number, at, keys)
+
+    def free(self, cell: int) -> None:
+        """See `Mailroom`."""
+        self.own.free(cell)
+
+    def look(self, cell: int) -> Word:
+        """See `Mailroom`."""
+        return self.own.look(cell)
+
+    def sleep(self, cell: int, word: Word, timeout: float) -> None:
+        """See `Mailroom`."""
+        self._bell.wait(self.own, cell, word.bell, timeout)
+
+    def deliver(self, owner_id: str, cell: int, loop: int, news: Word, seq: int) -> None:
+        """See `Mailroom`. An owner that cannot be reached finds out at its next slow check."""
+        with contextlib.suppress(OSError, ValueError):
+            box = self._box(owner_id)
+            box.mark(cell, news.state, news.due, seq)
+            if not loop:
+                self._bell.wake(box, cell)
+            elif wakeup.has_fifos():
+                wakeup.ring(box, loop)
+
+    def nudge(self, owner_id: str) -> None:
+        """See `Mailroom`."""
+        with contextlib.suppress(OSError):
+            if wakeup.has_fifos():
+                wakeup.ring(self._box(owner_id), WATCH)
+
+    def listen(self, loop: int) -> int:
+        """See `Mailroom`."""
+        if not wakeup.has_fifos():
+            return -1
+        if loop not in self._fifos:
+            self._fifos[loop] = wakeup.listen(self.own.path, loop, self._mode)
+        return self._fifos[loop]
+
+    def is_alive(self, owner_id: str, owner: Owner) -> bool:
+        """See `Mailroom`. Where somebody deleted the mailbox, the process itself is looked for."""
+        path = self._folder / f"{owner_id}{_SUFFIX}"
+        box = self._boxes.get(owner_id)
+        if box is self._own and box:
+            return True
+        if (box and _linked(box.fd)) or path.exists():
+            return self._is_held(path)
+        return owner.pid_ns == host.pid_namespace() and host.process_alive(owner.pid, owner.started)
+
+    def forget(self, gone: Collection[str]) -> None:
+        """See `Mailroom`."""
+        for owner_id in gone:
+            self._unlink(owner_id)
+
+    def headers(self) -> Iterator[tuple[str, Header]]:
+        """The living owners, by id."""
+        for path in self._folder.glob(f"*{_SUFFIX}"):
+            if self._is_held(path):
+                with contextlib.suppress(OSError, msgspec.DecodeError):
+                    yield path.stem, _header.decode(self._box(path.stem).header())
+
+    def claims(self, owner_id: str, terms: Terms) -> Iterator[Claim]:
+        """What a living owner holds and waits for."""
+        for entry in self._box(owner_id).entries():
+            with contextlib.suppress(msgspec.DecodeError):
+                keys = msgspec.json.decode(entry.keys, type=dict[str, str])
+                yield Claim(owner_id, terms, keys, entry.number, entry.at, entry.cell, entry.state == "held")
+
+
+def _linked(fd: int) -> bool:
+    try:
+        return os.fstat(fd).st_nlink > 0
+    except OSError:
+        return False

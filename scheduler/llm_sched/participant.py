@@ -1,0 +1,412 @@
+"""This process's part in one ledger: its calls, and the transactions it runs for them.
+
+The law: only a window of the oldest calls stands in the ledger, the rest queue here. All of it changes under the ledger's lock;
+after a failed write the next transaction goes by what the ledger says (`_reconcile`). A call is granted only after
+the write that says so. The rules decide; this file carries their answers to cells. May not know how a call sleeps.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from bisect import insort
+from typing import TYPE_CHECKING
+
+from llm_sched import host
+from llm_sched.calls import Call, Occupancy, by_time
+from llm_sched.mailbox import Word
+from llm_sched.mailroom import Header
+from llm_sched.model import Owner, Transition
+from llm_sched.rules import admission, liveness, queueing, transitions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from llm_sched.config import Policy
+    from llm_sched.mailroom import Mailroom
+    from llm_sched.model import EventKind, State
+    from llm_sched.observer import Observer
+    from llm_sched.store import Store
+
+WINDOW = 8
+"""Tickets that one process publishes per bucket. Measured: 1 breaks the order across processes, 32 and more cost
+every transaction of everybody; 8 stays flat to 10,000 waiters."""
+
+_LOW = 2
+_PROBE_EVERY_S = 0.02
+
+
+class Participant:
+    """One owner in one ledger; used by all threads and loops of a process.
+
+    Args:
+        policy: the knobs.
+        store: the ledger.
+        mailroom: how it is rung and rings others.
+        clock: the time of the ledger.
+        observer: hears what its transactions did.
+    """
+
+    def __init__(self, policy: Policy, store: Store, mailroom: Mailroom, clock: host.Clock, observer: Observer) -> None:
+        self.policy = policy
+        self.store = store
+        self.mailroom = mailroom
+        self.clock = clock
+        self.observer = observer
+        self._terms = policy.terms()
+        self.start()
+
+    def start(self) -> None:
+        """Begin as a new owner without calls: also in a forked child, which holds none of its parent's slots."""
+        self.pid = os.getpid()
+        self.owner_id = f"{self.pid}-{host.new_id()}"
+        self.owners: frozenset[str] = frozenset()
+        self._held: dict[int, Call] = {}
+        self._published: dict[int, Call] = {}
+        self._backlog: dict[str, list[Call]] = {}
+        self._numbers = itertools.count(1)
+        self._probed_at = float("-inf")
+        self._unsure = False
+        self._ledger = ""
+        self._newcomer = False
+
+    def new_call(self, keys: dict[str, str], timeout_s: float) -> Call:
+        """A call that begins now; `timeout_s` in seconds, `inf` = for ever."""
+        return Call(keys, next(self._numbers), self.clock.now(), timeout_s)
+
+    def published(self) -> list[Call]:
+        """Calls that wait here and stand in the ledger."""
+        return list(self._published.values())
+
+    def has_waiters(self) -> bool:
+        """Whether anybody waits in this process."""
+        return bool(self._published) or any(list(self._backlog.values()))
+
+    def is_idle(self) -> bool:
+        """Whether this process neither holds nor waits."""
+        return not self._held and not self.has_waiters()
+
+    def runs_low(self, name: str) -> bool:
+        """Whether calls queue here while few of them stand in the ledger, so that others might overtake them."""
+        return bool(self._backlog.get(name)) and sum(call.bucket == name for call in self.published()) <= _LOW
+
+    # -- transactions ------------------------------------------------------------------------------------------------
+
+    def _transact(self, change: Callable[[State, Transition], None], deadline: float | None) -> None:
+        def run(state: State) -> Transition:
+            out = Transition()
+            if state.boot != host.boot_id():
+                transitions.reboot(state, host.boot_id())
+            transitions.advance(state, self.clock.now())
+            if self.owner_id not in state.owners:
+                self._join(state, out)
+            if self._unsure or state.ident != self._ledger:
+                self._reconcile(state, out)
+            self._unsure, self._ledger = True, state.ident
+            change(state, out)
+            return out
+
+        def commit(out: Transition, seq: int) -> None:
+            self._unsure = False
+            self._carry_out(out, seq)
+
+        out = self.store.transact(run, commit, deadline)
+        if out.events:
+            self.observer.on_events(out.events)
+
+    def _join(self, state: State, out: Transition) -> None:
+        owner = Owner(self.pid, self.policy.user, host.command_line(), host.pid_namespace(), host.start_time(self.pid))
+        self.mailroom.join(self.owner_id, Header(owner, self._terms), state.owners)
+        state.owners[self.owner_id] = owner
+        out.changed = True
+        transitions.reap(state, self._gone(state), out)
+        self._newcomer = True
+
+    def _gone(self, state: State) -> list[str]:
+        """Ids of the ledger's owners that no longer live, their mailboxes removed; remembers the others."""
+        others = [(owner, state.owners[owner]) for owner in state.owners if owner != self.owner_id]
+        gone = [owner for owner, who in others if not self.mailroom.is_alive(owner, who)]
+        self.mailroom.forget(gone)
+        self.owners = frozenset(state.owners).difference(gone)
+        self._probed_at = self.clock.now()
+        return gone
+
+    def _carry_out(self, out: Transition, seq: int) -> None:
+        """Tell everybody who got something, through their cells, under the lock."""
+        if self._newcomer:
+            self._newcomer = False
+            for owner in self.owners:
+                self.mailroom.nudge(owner)
+        for grant in out.grants:
+            lease = grant.lease
+            if lease.owner == self.owner_id and lease.number in self._published:
+                self.arrived(self._published[lease.number])
+            self.mailroom.deliver(lease.owner, lease.cell, lease.loop, Word(b"", b"held", 0.0), seq)
+        for due in out.dues:
+            ticket = due.ticket
+            self.mailroom.deliver(ticket.owner, ticket.cell, ticket.loop, Word(b"", b"wait", ticket.due), seq)
+
+    def arrived(self, call: Call) -> None:
+        """The call's slot is here. Idempotent."""
+        self._held[call.number] = call
+        self._published.pop(call.number, None)
+        if not call.granted:
+            call.waited_s = max(0.0, self.clock.now() - call.at)
+            call.granted = True
+
+    def news(self, calls: Iterable[Call]) -> list[Call]:
+        """Those of the calls for whose tasks there is news: a slot, or another time to wake up."""
+        found: list[Call] = []
+        for call in calls:
+            word = self.mailroom.look(call.cell)
+            if word.state == b"held":
+                self.arrived(call)
+            if call.granted or word.bell != call.bell:
+                call.bell = word.bell
+                found.append(call)
+        return found
+
+    # -- a call's life -----------------------------------------------------------------------------------------------
+
+    def ask(self, call: Call, deadline: float | None, *, once: bool) -> None:
+        """Ask for a slot. Afterwards the call is granted, or waits; with `once` it is granted, or gone again.
+
+        Args:
+            call: a new call.
+            deadline: `time.monotonic()` until which to try for the ledger's lock; None = never block.
+            once: do not queue.
+
+        Raises:
+            BusyError: the lock could not be had; the call is as if it had never been.
+            LedgerError: the ledger cannot be used; likewise.
+        """
+        granted = False
+
+        def change(state: State, out: Transition) -> None:
+            nonlocal granted
+            transitions.bucket_for(state, call.bucket, call.keys, state.clock)
+            call.cell = self.mailroom.take()
+            insort(self._backlog.setdefault(call.bucket, []), call, key=by_time)
+            self._publish(state, call.bucket, out)
+            granted = self._take_own_grant(call, out)
+            if not granted:
+                self._look_for_the_dead(state, call.bucket, out, always=once)
+                granted = self._take_own_grant(call, out)
+            if not granted:
+                call.seen = self._occupancy(state, call)
+                if once:
+                    self._withdraw(state, call, "refused", out)
+            word = b"held" if granted else b"wait"
+            self.mailroom.write(call.cell, word, call.number, call.at, call.keys_data)
+
+        try:
+            self._transact(change, deadline)
+        except Exception:  # but not an interrupt, which may come after the write: whoever waits discards the call then
+            self._drop(call)
+            raise
+        if granted:
+            self.arrived(call)
+        elif once:
+            self._drop(call)
+
+    def _take_own_grant(self, call: Call, out: Transition) -> bool:
+        """Whether the asking call itself was granted; it is not asleep, so it needs no ring."""
+        for index, grant in enumerate(out.grants):
+            if grant.lease.number == call.number and grant.lease.owner == self.owner_id:
+                del out.grants[index]
+                return True
+        return False
+
+    def _publish(self, state: State, name: str, out: Transition) -> None:
+        """Fill this process's window in the bucket's queue from its backlog, and grant what can be granted."""
+        bucket = state.buckets.get(name)
+        if bucket is None:
+            return
+        backlog = self._backlog.get(name, [])
+        mine = sum(ticket.owner == self.owner_id for ticket in bucket.queue) if backlog else 0
+        fresh = backlog[: max(0, WINDOW - mine)]
+        del backlog[: len(fresh)]
+        if not backlog:
+            self._backlog.pop(name, None)
+        for call in fresh:
+            transitions.enqueue(state, name, call.ticket(self.owner_id), self._terms, out)
+            self._published[call.number] = call
+        member = bucket.members.get(self.owner_id)
+        if member and member.backlog != len(backlog):
+            member.backlog, out.changed = len(backlog), True
+        transitions.settle(state, name, out)
+        if any(terms.requests_per_minute for terms in bucket.terms):
+            for call in fresh:
+                transitions.estimate(state, name, self.owner_id, call.number, out)
+
+    def _look_for_the_dead(self, state: State, name: str, out: Transition, *, always: bool) -> None:
+        """Before somebody has to wait: is a slot held by the dead, or too long? At most every 20 ms in a process."""
+        if always or self.clock.now() - self._probed_at > _PROBE_EVERY_S:
+            gone = self._gone(state)
+            if gone:
+                transitions.reap(state, gone, out)
+            transitions.expire(state, name, out)
+
+    def _occupancy(self, state: State, call: Call) -> Occupancy:
+        bucket = state.buckets[call.bucket]
+        terms = admission.effective(bucket)
+        index = queueing.find(bucket.queue, self.owner_id, call.number)
+        oldest = ""
+        if bucket.leases:
+            lease = min(bucket.leases, key=lambda lease: lease.since)
+            owner = state.owners.get(lease.owner)
+            if owner:
+                oldest = f"pid {owner.pid}, user {owner.user}, for {state.clock - lease.since:.1f} s"
+        return Occupancy(
+            index if index >= 0 else len(bucket.queue),
+            len(bucket.leases),
+            terms.max_in_flight,
+            admission.waits_for(bucket, self._terms, state.clock),
+            oldest,
+        )
+
+    def retry(self, call: Call, deadline: float | None) -> None:
+        """The call's token should be due: grant it, or tell it its new time."""
+
+        def change(state: State, out: Transition) -> None:
+            self._publish(state, call.bucket, out)
+            if call.bucket in state.buckets:
+                transitions.estimate(state, call.bucket, self.owner_id, call.number, out)
+
+        self._transact(change, deadline)
+
+    def top_up(self, name: str, deadline: float | None) -> None:
+        """Publish more of what queues here."""
+        self._transact(lambda state, out: self._publish(state, name, out), deadline)
+
+    def time_out(self, call: Call, deadline: float | None) -> None:
+        """The call's time is over: withdraw it, unless its slot has come meanwhile; then it is granted after all."""
+        late = False
+
+        def change(state: State, out: Transition) -> None:
+            nonlocal late
+            bucket = state.buckets.get(call.bucket)
+            late = bucket is not None and any(
+                lease.number == call.number and lease.owner == self.owner_id for lease in bucket.leases
+            )
+            if bucket is not None and not late:
+                call.seen = self._occupancy(state, call)
+                self._withdraw(state, call, "timed_out", out)
+
+        self._transact(change, deadline)
+        if late:
+            self.arrived(call)
+        else:
+            self._drop(call)
+
+    def cancel(self, call: Call, deadline: float | None) -> None:
+        """Take the call out whatever has become of it; a slot that came meanwhile goes on to the next."""
+        self._transact(lambda state, out: self._withdraw(state, call, "canceled", out), deadline)
+        self._drop(call)
+
+    def _withdraw(self, state: State, call: Call, kind: EventKind, out: Transition) -> None:
+        backlog = self._backlog.get(call.bucket, [])
+        if call in backlog:
+            backlog.remove(call)
+            transitions.give_up(state, call.bucket, call.ticket(self.owner_id), kind, out)
+        else:
+            self._published.pop(call.number, None)
+            transitions.withdraw(state, call.bucket, self.owner_id, call.number, kind, out)
+        self._publish(state, call.bucket, out)
+
+    def release(self, call: Call, deadline: float | None) -> None:
+        """Give the call's slot back and hand it to the next. Idempotent."""
+
+        def change(state: State, out: Transition) -> None:
+            transitions.release(state, call.bucket, self.owner_id, call.number, out)
+            self._publish(state, call.bucket, out)
+
+        self._transact(change, deadline)
+        self._drop(call)
+
+    def _drop(self, call: Call) -> None:
+        """Forget a call that neither waits nor holds."""
+        self._held.pop(call.number, None)
+        self._published.pop(call.number, None)
+        backlog = self._backlog.get(call.bucket)
+        if backlog and call in backlog:
+            backlog.remove(call)
+        cell, call.cell = call.cell, -1
+        if cell >= 0:
+            self.mailroom.free(cell)
+
+    # -- repair ------------------------------------------------------------------------------------------------------
+
+    def needs_repair(self) -> bool:
+        """Whether something went past the ordinary ways: the dead, the overdue, a lost ring or ledger. Takes no lock."""
+        if not self.store.intact():
+            return True
+        state = self.store.read()
+        now = self.clock.now()
+        if any(owner != self.owner_id and not self.mailroom.is_alive(owner, state.owners[owner]) for owner in state.owners):
+            return True
+        self.owners = frozenset(state.owners)
+        listed: set[int] = set()
+        for name in {call.bucket for call in self.published()} | set(self._backlog):
+            bucket = state.buckets.get(name)
+            if bucket is None:
+                return True
+            stuck = bucket.queue and admission.decide(bucket, admission.effective(bucket), now).admit
+            if stuck or liveness.overdue(bucket, now):
+                return True
+            listed |= {ticket.number for ticket in bucket.queue if ticket.owner == self.owner_id}
+        return any(call.number not in listed for call in self.published())
+
+    def repair(self, deadline: float | None) -> None:
+        """Put all that right: reap, take back, find what was granted or lost, publish, grant."""
+
+        def change(state: State, out: Transition) -> None:
+            owner = state.owners[self.owner_id]
+            self.mailroom.join(self.owner_id, Header(owner, self._terms), state.owners)
+            transitions.reap(state, self._gone(state), out)
+            for name in list(state.buckets):
+                transitions.expire(state, name, out)
+            self._reconcile(state, out)
+            for name in list(state.buckets):
+                self._publish(state, name, out)
+
+        self._transact(change, deadline)
+
+    def _reconcile(self, state: State, out: Transition) -> None:
+        """Go by the ledger: what of ours it lists as held has arrived, what it does not list queues here again."""
+        waiting = {**self._published, **{call.number: call for calls in self._backlog.values() for call in calls}}
+        leases = {lease.number: name for name in state.buckets for lease in state.buckets[name].leases if self._is_own(lease)}
+        queued = {ticket.number for name in state.buckets for ticket in state.buckets[name].queue if self._is_own(ticket)}
+        self._published, self._backlog = {}, {}
+        for number, call in waiting.items():
+            if number in leases:
+                self.arrived(call)
+                self.mailroom.deliver(
+                    self.owner_id, call.cell, call.door.number if call.door else 0, Word(b"", b"held", 0.0), state.seq
+                )
+            elif number in queued:
+                self._published[number] = call
+            else:
+                transitions.bucket_for(state, call.bucket, call.keys, state.clock)
+                insort(self._backlog.setdefault(call.bucket, []), call, key=by_time)
+        for number, name in leases.items():
+            if number not in self._held:
+                transitions.release(state, name, self.owner_id, number, out)
+
+    def _is_own(self, item: object) -> bool:
+        return getattr(item, "owner", "") == self.owner_id
+
+    def leave(self, deadline: float | None) -> None:
+        """Give everything back and take this owner out of the ledger."""
+
+        def change(state: State, out: Transition) -> None:
+            for call in list(self._held.values()):
+                transitions.release(state, call.bucket, self.owner_id, call.number, out)
+            transitions.reap(state, [self.owner_id], out)
+
+        try:
+            self._transact(change, deadline)
+        finally:
+            self.mailroom.leave()
+            self.store.close()
+            self.start()

@@ -1,0 +1,1 @@
+"""The law: pure decisions about a ledger. Time, ids and who is alive are arguments; nothing here asks the machine."""

@@ -1,0 +1,212 @@
+"""`Scheduler` and `Slot`: what a user holds in hand. No globals; `default.py` has the one process-wide scheduler."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Self
+
+from llm_sched import borrow, host
+from llm_sched.config import Policy, bucket_name
+from llm_sched.engine import Engine
+from llm_sched.mailroom import FileMailroom
+from llm_sched.observer import FanOut, NullObserver
+from llm_sched.recovery import recover
+from llm_sched.store.file import FileStore, folder_of
+from llm_sched.store.location import local_path
+
+if TYPE_CHECKING:
+    from contextvars import Token
+    from types import TracebackType
+
+    from llm_sched.calls import Call
+    from llm_sched.mailroom import Mailroom
+    from llm_sched.observer import Observer
+    from llm_sched.store import Store
+
+
+class Slot:
+    """One unit of a bucket's `max_in_flight`, held until `release()`; also a context manager.
+
+    It survives being released from another thread, and belongs to the process that took it: in a forked child it is
+    inert. A slot that is dropped unreleased is given back when Python collects it.
+
+    Attributes:
+        bucket: name of the bucket, e.g. `openai/gpt-4o`.
+        waited_s: seconds from the call to the grant; of a borrowed slot 0.
+        released: whether it has been given back.
+    """
+
+    __slots__ = ("_call", "_engine", "_loan", "_pid", "bucket", "released", "waited_s")
+
+    bucket: str
+    waited_s: float
+    released: bool
+
+    def __init__(self, engine: Engine, call: Call | None, loan: borrow.Loan | None = None) -> None:
+        self._engine = engine
+        self._call = call
+        self._loan = loan
+        self._pid = os.getpid()
+        self.bucket = call.bucket if call else loan.slot.bucket if loan else ""
+        self.waited_s = call.waited_s if call else 0.0
+        self.released = False
+
+    def release(self) -> None:
+        """Give the slot back and hand it to the next in the queue. Idempotent, never raises, never blocks a loop."""
+        if self.released:
+            return
+        self.released = True
+        if self._loan:
+            self._loan.give_back()
+        elif self._call and self._pid == os.getpid():
+            self._engine.release(self._call)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def __repr__(self) -> str:
+        state = "released" if self.released else "borrowed" if self._loan else "held"
+        return f"<Slot {self.bucket} {state}, waited {self.waited_s:.3f} s>"
+
+    def __del__(self) -> None:
+        if not getattr(self, "released", True) and self._call and self._pid == os.getpid():
+            self.released = True
+            self._engine.release_later(self._call)
+
+
+class SlotRequest:
+    """What `Scheduler.slot` returns: enter it with `with` in a thread or `async with` in a task; both give a `Slot`."""
+
+    __slots__ = ("_entered", "_model", "_provider", "_scheduler", "_timeout_s")
+
+    def __init__(self, scheduler: Scheduler, provider: str | None, model: str | None, timeout_s: float | None) -> None:
+        self._scheduler = scheduler
+        self._provider = provider
+        self._model = model
+        self._timeout_s = timeout_s
+        self._entered: list[tuple[Slot, Token[borrow.Loan | None]]] = []
+
+    def __enter__(self) -> Slot:
+        slot = self._borrowed() or self._scheduler.acquire(
+            provider=self._provider, model=self._model, timeout_s=self._timeout_s
+        )
+        return self._enter(slot)
+
+    async def __aenter__(self) -> Slot:
+        slot = self._borrowed() or await self._scheduler.acquire_async(
+            provider=self._provider, model=self._model, timeout_s=self._timeout_s
+        )
+        return self._enter(slot)
+
+    def _borrowed(self) -> Slot | None:
+        return self._scheduler.borrowed(self._provider, self._model)
+
+    def _enter(self, slot: Slot) -> Slot:
+        self._entered.append((slot, borrow.lend(slot, self._scheduler)))
+        return slot
+
+    def _exit(self) -> None:
+        slot, token = self._entered.pop()
+        borrow.withdraw(token)
+        slot.release()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._exit()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._exit()
+
+
+class Scheduler:
+    """Paces calls under one policy, together with every other process that uses the same ledger.
+
+    Threads, tasks and loops of a process may share one. Nothing is opened before the first slot.
+
+    Args:
+        policy: the knobs; the environment does not override them here (see `install`).
+        observer: hears what happens.
+        store: where the ledger is; None = the policy's file. Tests pass `llm_sched.testing.MemoryStore()`.
+        mailroom: goes with the store.
+        clock: goes with the store.
+    """
+
+    def __init__(
+        self,
+        policy: Policy | None = None,
+        *,
+        observer: Observer | None = None,
+        store: Store | None = None,
+        mailroom: Mailroom | None = None,
+        clock: host.Clock | None = None,
+    ) -> None:
+        self.policy = policy or Policy()
+        self._keys: dict[tuple[str | None, str | None], dict[str, str]] = {}
+        clock = clock or host.Clock()
+        path = local_path(self.policy.path)
+        files = FileMailroom(folder_of(path))
+        ledger = FileStore(path, clock, lambda state: recover(state, files, clock.now()))
+        self._engine = Engine(
+            self.policy,
+            store or ledger,
+            mailroom or files,
+            clock,
+            FanOut(observer) if observer else NullObserver(),
+            (ledger.after_fork, files.drop),
+        )
+
+    def slot(self, *, provider: str | None = None, model: str | None = None, timeout_s: float | None = None) -> SlotRequest:
+        """Return a context manager, for `with` and `async with`, around one call.
+
+        Inside a slot of the same bucket it borrows that one: layers of one call share one slot.
+
+        Args:
+            provider: label of the provider; None = the policy's, else `default`.
+            model: name of the model; None = `default`.
+            timeout_s: longest wait in seconds, 0 = try once, `inf` = for ever; None = the policy's.
+
+        Raises:
+            SlotTimeout: on entering, when no slot came in time.
+            LedgerError: on entering, when the ledger cannot be used.
+        """
+        return SlotRequest(self, provider, model, timeout_s)
+
+    def acquire(self, *, provider: str | None = None, model: str | None = None, timeout_s: float | None = None) -> Slot:
+        """Block this thread until there is a slot, and return it; never borrows. Arguments and errors as for `slot`."""
+        return Slot(self._engine, self._engine.acquire(self.keys(provider, model), self._timeout(timeout_s)))
+
+    async def acquire_async(
+        self, *, provider: str | None = None, model: str | None = None, timeout_s: float | None = None
+    ) -> Slot:
+        """Wait in an asyncio task until there is a slot, and return it. Arguments and errors as for `slot`.
+
+        Raises:
+            SchedulerError: there is no running asyncio loop, e.g. under trio.
+        """
+        call = await self._engine.acquire_async(self.keys(provider, model), self._timeout(timeout_s))
+        return Slot(self._engine, call)
+
+    def borrowed(self, provider: str | None, model: str | None) -> Slot | None:
+        """A slot borrowed from the layer around this one, if that holds one in the same bucket."""
+        loan = borrow.borrow(self, bucket_name(self.keys(provider, model)))
+        return Slot(self._engine, None, loan) if loan else None
+
+    def close(self) -> None:
+        """Give back all that this scheduler holds and leave the ledger; also done when the process ends."""
+        self._engine.close()
+
+    def keys(self, provider: str | None, model: str | None) -> dict[str, str]:
+        """The key/value pairs of the bucket of a call."""
+        keys = self._keys.get((provider, model))
+        if keys is None:
+            keys = self._keys[provider, model] = self.policy.bucket_keys(provider, model)
+        return keys
+
+    def _timeout(self, timeout_s: float | None) -> float:
+        if timeout_s is None:
+            return self.policy.timeout_s
+        return Policy(timeout_s=timeout_s).timeout_s

@@ -1,0 +1,124 @@
+"""The lock beside the ledger: `<state_path>.lock`, taken with filelock's primitive on a descriptor that is kept.
+
+The law: threads queue at a `threading.Lock` in front (they share the descriptor, so the kernel does not tell them apart); a
+forked child never unlocks its parent's descriptor; a lock file that was deleted and made again is not the same lock.
+The front lock knows its owner, so that an interrupt at any instruction leaves nothing locked, and a signal handler that
+calls in again is told "busy" instead of waiting for itself. A try-lock with jittered back-off and a deadline, because a blocking `flock` hangs behind a stopped holder.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from llm_sched import host
+from llm_sched.store import BusyError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+_YIELDS = 3
+_BACKOFF_FIRST_S = 0.00005
+_BACKOFF_LAST_S = 0.004
+
+
+class FileLock:
+    """An exclusive lock between all threads and processes that use the same path."""
+
+    def __init__(self, path: Path, opener: Callable[[Path], int]) -> None:
+        # Here and not at the top: filelock takes longer to import than all of llm_sched.
+        from filelock import lock_descriptor, unlock_descriptor  # noqa: PLC0415
+
+        self._path = path
+        self._name = str(path)
+        self._open = opener
+        self._try = lock_descriptor
+        self._unlock = unlock_descriptor
+        self._front = threading.RLock()
+        self._fd = -1
+        self._identity = (0, 0)
+        self._pid = 0
+
+    def is_mine(self) -> bool:
+        """Whether this thread has the lock."""
+        return self._front._is_owned()  # type: ignore[attr-defined,no-any-return] # noqa: SLF001 - as Condition does
+
+    def acquire(self, deadline: float | None) -> None:
+        """Take the lock before `deadline` (`time.monotonic()`; None = try once without blocking).
+
+        Raises:
+            BusyError: somebody else has it.
+            OSError: the lock file cannot be opened.
+        """
+        if deadline is None:
+            if not self._front.acquire(blocking=False):
+                raise BusyError
+        elif not self._front.acquire(timeout=min(max(0.0, deadline - time.monotonic()), threading.TIMEOUT_MAX)):
+            raise BusyError(host.lock_holder(self._path))
+        try:
+            self._acquire_file(deadline)
+        except BaseException:
+            self._front.release()
+            raise
+
+    def _acquire_file(self, deadline: float | None) -> None:
+        attempt = 0
+        while True:
+            if self._pid != os.getpid():
+                self.reset()
+            if self._fd < 0:
+                self._fd = self._open(self._path)
+                status = os.fstat(self._fd)
+                self._identity = (status.st_dev, status.st_ino)
+                self._pid = os.getpid()
+            if self._try(self._fd, blocking=False):
+                if self._is_current():
+                    return
+                self._unlock(self._fd)
+                self.reset()
+                continue
+            if deadline is None:
+                raise BusyError
+            if time.monotonic() >= deadline:
+                raise BusyError(host.lock_holder(self._path))
+            attempt += 1
+            _back_off(attempt)
+
+    def _is_current(self) -> bool:
+        try:
+            status = os.stat(self._name)  # noqa: PTH116 - half the price of Path.stat, on every transaction
+        except OSError:
+            return False
+        return (status.st_dev, status.st_ino) == self._identity
+
+    def release(self) -> None:
+        """Free the lock if this thread has it."""
+        if not self.is_mine():
+            return
+        try:
+            self._unlock(self._fd)
+        finally:
+            self._front.release()
+
+    def reset(self) -> None:
+        """Forget the descriptor: closed here, it stays locked for whoever else has it."""
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd = -1
+
+    def after_fork(self) -> None:
+        """In a forked child: another thread of the parent may have held the front lock for ever."""
+        self._front = threading.RLock()
+        self.reset()
+
+
+def _back_off(attempt: int) -> None:
+    if attempt <= _YIELDS and hasattr(os, "sched_yield"):
+        os.sched_yield()
+        return
+    pause = min(_BACKOFF_FIRST_S * 2.0 ** min(attempt - _YIELDS, 10), _BACKOFF_LAST_S)
+    time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - jitter

@@ -1,0 +1,113 @@
+"""The one thread that a process has while calls of it wait: it notices deaths at once, and all else within a second.
+
+The law: asleep it costs nothing; once a second it looks, without the lock, whether anything needs repair. A pidfd only says
+"look": whether somebody is dead is decided by the kernel lock on its mailbox. May not know what a repair does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import select
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from llm_sched.errors import LedgerError
+from llm_sched.mailroom import WATCH
+from llm_sched.store import BusyError
+
+if TYPE_CHECKING:
+    from llm_sched.participant import Participant
+
+TICK_S = 1.0
+_REPAIR_PATIENCE_S = 2.0
+
+
+class Watch:
+    """Watches a ledger on behalf of one participant; started by the first call that waits."""
+
+    def __init__(self, part: Participant) -> None:
+        self._part = part
+        self._thread: threading.Thread | None = None
+        self._start_lock = threading.Lock()
+        self._wanted = threading.Event()
+        self._pidfds: dict[str, int] = {}
+        self._stopped = False
+
+    def want(self) -> None:
+        """Somebody waits: see that the thread runs."""
+        if not self._wanted.is_set():
+            self._wanted.set()
+        if self._thread is None:
+            with self._start_lock:
+                if self._thread is None:
+                    self._stopped = False
+                    self._thread = threading.Thread(target=self._run, name="llm-sched-watch", daemon=True)
+                    self._thread.start()
+
+    def stop(self) -> None:
+        """Let the thread end."""
+        self._stopped = True
+        self._wanted.set()
+
+    def _run(self) -> None:
+        try:
+            while not self._stopped:
+                if self._part.has_waiters():
+                    self._watch_once()
+                else:
+                    self._wanted.clear()
+                    self._unwatch(())
+                    # Somebody may have begun to wait between the two lines above.
+                    if not self._part.has_waiters():
+                        self._wanted.wait()
+        finally:
+            self._unwatch(())
+
+    def _watch_once(self) -> None:
+        self._watch_owners()
+        self._sleep(TICK_S * random.uniform(0.9, 1.1))  # noqa: S311 - jitter
+        with contextlib.suppress(BusyError, LedgerError, OSError):
+            if not self._stopped and self._part.needs_repair():
+                self._part.repair(time.monotonic() + _REPAIR_PATIENCE_S)
+
+    def _watch_owners(self) -> None:
+        owners = self._part.owners
+        self._unwatch(owners)
+        if not hasattr(os, "pidfd_open"):
+            return
+        for owner in owners.difference(self._pidfds):
+            pid = int(owner.partition("-")[0])
+            if pid != self._part.pid:
+                # An owner of another pid namespace has a number that means somebody else here, or nobody: no harm done.
+                with contextlib.suppress(OSError):
+                    self._pidfds[owner] = os.pidfd_open(pid)
+
+    def _unwatch(self, keep: frozenset[str] | tuple[()]) -> None:
+        for owner in [owner for owner in self._pidfds if owner not in keep]:
+            os.close(self._pidfds.pop(owner))
+
+    def _sleep(self, seconds: float) -> None:
+        """Sleep until a watched process dies, a newcomer nudges, or the time is over."""
+        if not hasattr(select, "poll"):
+            time.sleep(seconds)
+            return
+        poll = select.poll()
+        for fd in self._pidfds.values():
+            poll.register(fd, select.POLLIN)
+        nudges = self._part.mailroom.listen(WATCH)
+        poll.register(nudges, select.POLLIN)
+        events = {fd for fd, _ in poll.poll(seconds * 1000)}
+        if nudges in events:
+            os.read(nudges, 4096)
+        for owner in [owner for owner, fd in self._pidfds.items() if fd in events]:
+            os.close(self._pidfds.pop(owner))
+
+    def after_fork(self) -> None:
+        """In a forked child: the thread did not come along, its descriptors did."""
+        self._unwatch(())
+        self._thread = None
+        self._start_lock = threading.Lock()
+        self._wanted = threading.Event()
