@@ -81,35 +81,33 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         for knob in ("user", "provider"):
             self._label(knob)
         if self.fair_by not in {None, "user"}:
-            self._refuse("fair_by", "must be `user` or left out")
+            raise self._error("fair_by", "must be `user` or left out")
         if self.state_path is not None:
             put(self, "state_path", self._path())
 
-    def _refuse(self, knob: str, reason: str) -> None:
+    def _error(self, knob: str, reason: str) -> ConfigError:
         value, source = repr(getattr(self, knob)), self.sources.get(knob, "argument")
-        message = f"{knob}={value} ({source}): {reason}"
-        raise ConfigError(message, knob=knob, value=value, source=source)
+        return ConfigError(f"{knob}={value} ({source}): {reason}", knob=knob, value=value, source=source)
 
     def _number(self, knob: str, *, least: float = 0.0, whole: bool = False, infinite: bool = False) -> float:
         value: object = getattr(self, knob)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            self._refuse(knob, "must be a number")
-            raise AssertionError
+            raise self._error(knob, "must be a number")
         if math.isnan(value) or value < least or (math.isinf(value) and not infinite):
-            self._refuse(knob, f"must be a number of at least {least:g}")
+            raise self._error(knob, f"must be a number of at least {least:g}")
         if whole and value != int(value):
-            self._refuse(knob, "must be a whole number")
+            raise self._error(knob, "must be a whole number")
         return float(value)
 
     def _dimensions(self) -> tuple[str, ...]:
         keys: Any = self.keys
         if isinstance(keys, str) or not isinstance(keys, Sequence) or not keys:
-            self._refuse("keys", f"must be a list of at least one of {', '.join(DIMENSIONS)}")
+            raise self._error("keys", f"must be a list of at least one of {', '.join(DIMENSIONS)}")
         for key in self.keys:
             if key not in DIMENSIONS:
-                self._refuse("keys", f"{key!r} is none of {', '.join(DIMENSIONS)}")
+                raise self._error("keys", f"{key!r} is none of {', '.join(DIMENSIONS)}")
         if len(set(self.keys)) < len(self.keys):
-            self._refuse("keys", "names a dimension twice")
+            raise self._error("keys", "names a dimension twice")
         return tuple(key for key in DIMENSIONS if key in self.keys)
 
     def _label(self, knob: str) -> None:
@@ -117,13 +115,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         if value is None and knob == "provider":
             return
         if not isinstance(value, str) or not value.strip() or not value.isprintable():
-            self._refuse(knob, "must be a printable, non-empty text")
+            raise self._error(knob, "must be a printable, non-empty text")
 
     def _path(self) -> Path:
         value: object = self.state_path
         if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
-            self._refuse("state_path", "must be the path of a file")
-            raise AssertionError
+            raise self._error("state_path", "must be the path of a file")
         return Path(os.fspath(value)).expanduser()
 
     @property

@@ -46,7 +46,7 @@ def current() -> Scheduler:
 
 
 def llm_slot(*, provider: str | None = None, model: str | None = None, timeout_s: float | None = None) -> SlotRequest:
-    """Take a slot of the process's scheduler around one live call: `with llm_slot(...)` or `async with llm_slot(...)`.
+    """Take a slot of the process's scheduler around one live call; enter it with `with` or `async with`.
 
     Args:
         provider: label of the provider, e.g. `openai`; None = the policy's, else `default`.

@@ -69,7 +69,7 @@ def new_id() -> str:
 def pid_namespace() -> int:
     """Inode of this process's pid namespace; 0 where there are none."""
     try:
-        return os.stat("/proc/self/ns/pid").st_ino
+        return Path("/proc/self/ns/pid").stat().st_ino
     except OSError:
         return 0
 

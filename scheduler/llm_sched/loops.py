@@ -86,12 +86,12 @@ class LoopDoor:
                 future.set_result(None)
                 return
 
-    async def park(self, call: Call, timeout: float) -> None:
-        """Sleep until the call is rung or `timeout` seconds have passed."""
+    async def park(self, call: Call, seconds: float) -> None:
+        """Sleep until the call is rung or `seconds` have passed."""
         self.open()
         future = self.loop.create_future()
         self._waiting[call] = future
-        timer = self.loop.call_later(timeout, _wake, future)
+        timer = self.loop.call_later(seconds, _wake, future)
         try:
             # News that came before the call was listed here rang in vain.
             self._wake_all(self._look([call]))

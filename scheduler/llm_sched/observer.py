@@ -1,4 +1,4 @@
-"""Who hears what happened: events are delivered after the ledger's lock is free, and nothing an observer does reaches a slot."""
+"""Who hears what happened. Events are delivered after the ledger's lock is free; no observer can touch a slot."""
 
 from __future__ import annotations
 
@@ -41,13 +41,9 @@ class FanOut:
         for observer in self._observers:
             try:
                 observer.on_events(events)
-            except Exception:  # noqa: BLE001 - telemetry must never cost a slot
+            except Exception:
                 self.failures += 1
                 if self.failures == 1:
-                    self._report(observer)
+                    import logging  # noqa: PLC0415 - rare, and slow to import
 
-    @staticmethod
-    def _report(observer: Observer) -> None:
-        import logging  # noqa: PLC0415 - rare, and slow to import
-
-        logging.getLogger("llm_sched").exception("observer %r failed; further failures are only counted", observer)
+                    logging.getLogger("llm_sched").exception("%r failed; further failures are only counted", observer)

@@ -5,7 +5,7 @@ A snapshot is computed from the file alone, plus a look whether each owner lives
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import itertools
 import os
 from typing import Any, Literal, TypeAlias
@@ -74,7 +74,7 @@ class PolicyView(msgspec.Struct, frozen=True):
 
 
 class BucketView(msgspec.Struct, frozen=True):
-    """One bucket. Limits are those in force; `rate_available` in tokens and `rate_next_s` in seconds are null without a rate."""
+    """One bucket and the limits in force; `rate_available` (tokens) and `rate_next_s` (seconds) are null without a rate."""
 
     name: str
     max_in_flight: int
@@ -167,7 +167,7 @@ def view(state: State, path: str, mailroom: FileMailroom, clock: host.Clock) -> 
     now = max(state.clock, clock.now()) if boot else state.clock
     alive = {owner: boot and mailroom.is_alive(owner, state.owners[owner]) for owner in state.owners}
     mailroom.drop()
-    written = datetime.datetime.fromtimestamp(state.updated_at, datetime.UTC)
+    written = dt.datetime.fromtimestamp(state.updated_at, dt.UTC)
     return Snapshot(
         path=path,
         schema=SCHEMA,

@@ -75,14 +75,14 @@ def steps(part: Participant, call: Call, *, once: bool, on_wait: Callable[[], No
             if once or now >= call.deadline:
                 if not once:
                     yield Run(partial(part.time_out, call), now + _LAST_LOOK_S)
-                if not call.granted:
-                    raise timeout_error(call, now)
                 break
             due = part.mailroom.look(call.cell).due
             if due and now >= due:
                 yield Run(partial(part.retry, call), call.deadline + _LAST_LOOK_S)
             else:
                 yield Park(call, min(due or call.deadline, call.deadline))
+        if not call.granted:
+            raise timeout_error(call, part.clock.now())  # noqa: TRY301 - goes the way of every failure: discarded
         if part.runs_low(call.bucket):
             with suppress(BusyError, LedgerError):  # the next release does it as well
                 yield Run(partial(part.top_up, call.bucket), part.clock.now() + _LAST_LOOK_S)

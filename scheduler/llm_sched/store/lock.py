@@ -1,9 +1,9 @@
 """The lock beside the ledger: `<state_path>.lock`, taken with filelock's primitive on a descriptor that is kept.
 
-The law: threads queue at a `threading.Lock` in front (they share the descriptor, so the kernel does not tell them apart); a
-forked child never unlocks its parent's descriptor; a lock file that was deleted and made again is not the same lock.
-The front lock knows its owner, so that an interrupt at any instruction leaves nothing locked, and a signal handler that
-calls in again is told "busy" instead of waiting for itself. A try-lock with jittered back-off and a deadline, because a blocking `flock` hangs behind a stopped holder.
+The law: threads queue at a lock in front, since they share the descriptor and the kernel does not tell them apart; a forked
+child never unlocks its parent's descriptor; a lock file that was deleted and made again is not the same lock. The front
+lock knows its owner: an interrupt at any instruction leaves nothing locked, and a signal handler that calls in again is
+told "busy". A try-lock with jittered back-off, because a blocking `flock` hangs behind a stopped holder.
 """
 
 from __future__ import annotations
