@@ -18,9 +18,7 @@ from llm_sched.store import BusyError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from llm_sched.calls import Call
-
-    Transaction = Callable[[Call, float | None], None]
+    Job = Callable[[float | None], None]
 
 _PATIENCE_S = 2.0
 _LINGER_S = 1.0
@@ -32,19 +30,23 @@ class Cleanup:
     """Runs transactions of calls that are over."""
 
     def __init__(self) -> None:
-        self._jobs: queue.SimpleQueue[tuple[Transaction, Call]] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
         self._running = False
 
-    def run(self, transaction: Transaction, call: Call) -> None:
-        """Run it now, blocking for a moment only outside event loops; else leave it to the helper. Never raises."""
-        try:
-            transaction(call, None if on_event_loop() else time.monotonic() + _PATIENCE_S)
-        except (BusyError, LedgerError, OSError):
-            self.later(transaction, call)
+    def run(self, job: Job) -> None:
+        """Run it now, blocking for a moment only outside event loops; else leave it to the helper. Never raises.
 
-    def later(self, transaction: Transaction, call: Call) -> None:
+        Args:
+            job: a transaction; gets the `time.monotonic()` until which to try for the lock, None = try once.
+        """
+        try:
+            job(None if on_event_loop() else time.monotonic() + _PATIENCE_S)
+        except (BusyError, LedgerError, OSError):
+            self.later(job)
+
+    def later(self, job: Job) -> None:
         """Leave it to the helper thread; safe in a finalizer, where this thread may hold any lock."""
-        self._jobs.put((transaction, call))
+        self._jobs.put(job)
         if not self._running:
             self._running = True
             # Not `threading`, whose own locks the interrupted code may hold.
@@ -53,21 +55,21 @@ class Cleanup:
     def _work(self) -> None:
         while True:
             try:
-                transaction, call = self._jobs.get(timeout=_LINGER_S)
+                job = self._jobs.get(timeout=_LINGER_S)
             except queue.Empty:
                 self._running = False
                 if self._jobs.empty():
                     return
                 self._running = True
                 continue
-            self._insist(transaction, call)
+            self._insist(job)
 
     @staticmethod
-    def _insist(transaction: Transaction, call: Call) -> None:
+    def _insist(job: Job) -> None:
         pause = _RETRY_FIRST_S
         while True:
             try:
-                transaction(call, time.monotonic() + _PATIENCE_S)
+                job(time.monotonic() + _PATIENCE_S)
             except (BusyError, LedgerError, OSError):
                 time.sleep(pause)
                 pause = min(pause * 2, _RETRY_LAST_S)

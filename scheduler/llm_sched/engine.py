@@ -10,8 +10,8 @@ import os
 import sys
 import threading
 import time
-import weakref
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from llm_sched import waiting
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from llm_sched.store import Store
 
 _LEAVE_PATIENCE_S = 1.0
-_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
+_engines: set[Engine] = set()
+"""Those in use: they must leave the ledger when the process ends."""
 
 
 class Engine:
@@ -65,6 +66,7 @@ class Engine:
         self._doors_lock = threading.Lock()
         self._drop_inherited = tuple(after_fork)
         self._used = False
+        self._retired = False
 
     def _begin(self) -> None:
         if self.part.pid != os.getpid():  # forked by something that runs no hooks
@@ -132,16 +134,31 @@ class Engine:
 
     def release(self, call: Call) -> None:
         """Give a slot back; never raises, never blocks an event loop."""
-        self._cleanup.run(self.part.release, call)
+        self._cleanup.run(partial(self._release, call))
 
     def release_later(self, call: Call) -> None:
         """Give a slot back from a finalizer."""
-        self._cleanup.later(self.part.release, call)
+        self._cleanup.later(partial(self._release, call))
+
+    def _release(self, call: Call, deadline: float | None) -> None:
+        self.part.release(call, deadline)
+        if self._retired:
+            self._close_if_idle(deadline)
 
     def discard(self, call: Call) -> None:
         """Take an interrupted call out; never raises, never blocks an event loop."""
         if call.cell >= 0 or call.granted:
-            self._cleanup.run(self.part.cancel, call)
+            self._cleanup.run(partial(self.part.cancel, call))
+
+    def retire(self) -> None:
+        """Close as soon as nothing is held: the scheduler is gone, its slots may not be. Safe in a finalizer."""
+        self._retired = True
+        if self._used and self.part.pid == os.getpid():
+            self._cleanup.later(self._close_if_idle)
+
+    def _close_if_idle(self, _deadline: float | None) -> None:
+        if self.part.is_idle():
+            self.close()
 
     def close(self) -> None:
         """Give all back and leave the ledger; usable again afterwards. Never raises."""
@@ -151,6 +168,8 @@ class Engine:
         with suppress(BusyError, LedgerError, OSError):
             self.part.leave(time.monotonic() + _LEAVE_PATIENCE_S)
         self._watch = Watch(self.part)
+        self._used = False
+        _engines.discard(self)
 
     def after_fork(self) -> None:
         """In a forked child: it holds none of its parent's slots and shares none of its descriptors."""

@@ -104,6 +104,20 @@ def lock_alive(fd: int) -> None:
         lock_descriptor(fd)
 
 
+def try_lock(fd: int) -> bool:
+    """Take an exclusive kernel lock on a file if nobody has it."""
+    from filelock import lock_descriptor  # noqa: PLC0415 - slow to import
+
+    return lock_descriptor(fd, blocking=False)
+
+
+def unlock(fd: int) -> None:
+    """Free a lock that `try_lock` took."""
+    from filelock import unlock_descriptor  # noqa: PLC0415 - slow to import
+
+    unlock_descriptor(fd)
+
+
 def is_locked(fd: int) -> bool:
     """Whether some other open file description holds that lock, so its owner lives. Leaves nothing locked."""
     if fcntl:

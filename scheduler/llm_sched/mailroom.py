@@ -148,7 +148,7 @@ class FileMailroom:
         box = self._boxes.pop(owner_id, None)
         if box:
             box.close()
-        for path in (*self._folder.glob(f"{owner_id}.*.fifo"), self._folder / f"{owner_id}{_SUFFIX}"):
+        for path in self._folder.glob(f"{owner_id}.*"):
             path.unlink(missing_ok=True)
 
     def leave(self) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Self
+import weakref
+from typing import TYPE_CHECKING, Protocol, Self
 
 from llm_sched import borrow, host
 from llm_sched.config import Policy, bucket_name
 from llm_sched.engine import Engine
+from llm_sched.inheritance import VARIABLE, InheritedLoan, borrow_inherited, lease_file
 from llm_sched.mailroom import FileMailroom
 from llm_sched.observer import FanOut, NullObserver
 from llm_sched.recovery import recover
@@ -16,12 +18,21 @@ from llm_sched.store.location import local_path
 
 if TYPE_CHECKING:
     from contextvars import Token
+    from pathlib import Path
     from types import TracebackType
 
     from llm_sched.calls import Call
     from llm_sched.mailroom import Mailroom
     from llm_sched.observer import Observer
     from llm_sched.store import Store
+
+
+class Loan(Protocol):
+    """A slot of an outer layer, borrowed."""
+
+    def give_back(self) -> None:
+        """End borrowing."""
+        ...
 
 
 class Slot:
@@ -42,12 +53,12 @@ class Slot:
     waited_s: float
     released: bool
 
-    def __init__(self, engine: Engine, call: Call | None, loan: borrow.Loan | None = None) -> None:
+    def __init__(self, engine: Engine, bucket: str, call: Call | None, loan: Loan | None = None) -> None:
         self._engine = engine
         self._call = call
         self._loan = loan
         self._pid = os.getpid()
-        self.bucket = call.bucket if call else loan.slot.bucket if loan else ""
+        self.bucket = bucket
         self.waited_s = call.waited_s if call else 0.0
         self.released = False
 
@@ -60,6 +71,17 @@ class Slot:
             self._loan.give_back()
         elif self._call and self._pid == os.getpid():
             self._engine.release(self._call)
+
+    @property
+    def lender(self) -> tuple[str, str] | None:
+        """Owner and number under which this process may lend on what it has borrowed from a parent process."""
+        loan = self._loan
+        return (loan.owner, f"{loan.number}-{self._pid}") if isinstance(loan, InheritedLoan) else None
+
+    @property
+    def number(self) -> int:
+        """Number of the lease within this process; 0 for a borrowed slot."""
+        return self._call.number if self._call else 0
 
     def __enter__(self) -> Self:
         return self
@@ -148,7 +170,8 @@ class Scheduler:
         self._keys: dict[tuple[str | None, str | None], dict[str, str]] = {}
         clock = clock or host.Clock()
         path = local_path(self.policy.path)
-        files = FileMailroom(folder_of(path))
+        self._folder = folder_of(path)
+        files = FileMailroom(self._folder)
         ledger = FileStore(path, clock, lambda state: recover(state, files, clock.now()))
         self._engine = Engine(
             self.policy,
@@ -158,6 +181,7 @@ class Scheduler:
             FanOut(observer) if observer else NullObserver(),
             (ledger.after_fork, files.drop),
         )
+        weakref.finalize(self, self._engine.retire).atexit = False
 
     def slot(self, *, provider: str | None = None, model: str | None = None, timeout_s: float | None = None) -> SlotRequest:
         """Return a context manager, for `with` and `async with`, around one call.
@@ -177,7 +201,8 @@ class Scheduler:
 
     def acquire(self, *, provider: str | None = None, model: str | None = None, timeout_s: float | None = None) -> Slot:
         """Block this thread until there is a slot, and return it; never borrows. Arguments and errors as for `slot`."""
-        return Slot(self._engine, self._engine.acquire(self.keys(provider, model), self._timeout(timeout_s)))
+        call = self._engine.acquire(self.keys(provider, model), self._timeout(timeout_s))
+        return Slot(self._engine, call.bucket, call)
 
     async def acquire_async(
         self, *, provider: str | None = None, model: str | None = None, timeout_s: float | None = None
@@ -188,12 +213,24 @@ class Scheduler:
             SchedulerError: there is no running asyncio loop, e.g. under trio.
         """
         call = await self._engine.acquire_async(self.keys(provider, model), self._timeout(timeout_s))
-        return Slot(self._engine, call)
+        return Slot(self._engine, call.bucket, call)
 
     def borrowed(self, provider: str | None, model: str | None) -> Slot | None:
         """A slot borrowed from the layer around this one, if that holds one in the same bucket."""
-        loan = borrow.borrow(self, bucket_name(self.keys(provider, model)))
-        return Slot(self._engine, None, loan) if loan else None
+        bucket = bucket_name(self.keys(provider, model))
+        loan = borrow.borrow(self, bucket) or (borrow_inherited(self._folder, bucket) if VARIABLE in os.environ else None)
+        return Slot(self._engine, bucket, None, loan) if loan else None
+
+    def lease(self, slot: Slot) -> tuple[Path, str]:
+        """Make a held slot borrowable by the processes of a command; also see `llm-sched run`.
+
+        Returns:
+            The file to delete afterwards, and the value of `LLM_SCHED_LEASE` for the command's environment.
+        """
+        owner, number = slot.lender or (self._engine.part.owner_id, str(slot.number))
+        path = lease_file(self._folder, owner, number)
+        path.touch(mode=0o600)
+        return path, f"{owner}:{number}:{slot.bucket}"
 
     def close(self) -> None:
         """Give back all that this scheduler holds and leave the ledger; also done when the process ends."""

@@ -250,6 +250,13 @@ def reboot(state: State, boot: str) -> None:
         state.buckets[name] = Bucket(keys=bucket.keys, totals=bucket.totals)
 
 
+def clear(state: State, ident: str) -> None:
+    """Empty the ledger. Living owners stay, and under its new identity find out that what waits must be queued again."""
+    state.ident, state.origin = ident, "rebuilt"
+    for name in list(state.buckets):
+        del state.buckets[name]
+
+
 def adopt(state: State, name: str, claim: Claim) -> None:
     """Put a call of a living owner, as its mailbox lists it, into a ledger that was lost."""
     bucket = bucket_for(state, name, claim.keys, state.clock)

@@ -1,0 +1,111 @@
+"""`llm-sched status`: who holds, who waits, and for what."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from llm_sched.cli.options import state_option
+from llm_sched.snapshot import read_snapshot
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from llm_sched.snapshot import BucketView, Snapshot
+
+_STATES = {
+    "absent": "no ledger yet: nobody has asked for a slot",
+    "corrupt": "unreadable; the next call sets it aside and makes it again from what the living hold",
+    "newer": "written by a newer llm-sched; upgrade this one",
+    "foreign": "JSON, but no ledger of llm-sched; it is left alone",
+}
+_REASONS = {"in_flight": "a slot", "rate": "a rate token", "policy": "another process's stricter policy", "none": "its turn"}
+
+
+@click.command()
+@state_option
+@click.option("--json", "as_json", is_flag=True, help="Print the snapshot as JSON.")
+def status(state: Path | None, *, as_json: bool) -> None:
+    """Show who holds slots and who waits.
+
+    Takes no lock and changes nothing. Exits with 0 also when there is no ledger yet.
+    """
+    snapshot = read_snapshot(state)
+    if as_json:
+        click.echo(json.dumps(snapshot.to_dict(), indent=2))
+        return
+    from rich.console import Console  # noqa: PLC0415 - not for scripts that want JSON
+
+    console = Console()
+    console.print(f"[bold]{snapshot.path}[/]", highlight=False, soft_wrap=True)
+    if snapshot.state != "live":
+        console.print(_STATES[snapshot.state], highlight=False)
+        return
+    _print_live(console, snapshot)
+
+
+def _print_live(console: Console, snapshot: Snapshot) -> None:
+    living = sum(owner.alive for owner in snapshot.owners)
+    dead = len(snapshot.owners) - living
+    text = f"{_plural(living, 'process', 'processes')}, last change {_ago(snapshot.age_s or 0.0)} ago"
+    console.print(text + (f", [yellow]{dead} dead[/] (their slots go to the next who asks)" if dead else ""), highlight=False)
+    if not snapshot.buckets:
+        console.print("no bucket in use")
+    for bucket in snapshot.buckets:
+        console.print()
+        _print_bucket(console, bucket)
+
+
+def _print_bucket(console: Console, bucket: BucketView) -> None:
+    cap = str(bucket.max_in_flight) if bucket.max_in_flight else "no cap"
+    line = f"[bold]{bucket.name}[/]  {bucket.in_flight}/{cap} in flight, {bucket.waiting} waiting"
+    if bucket.rate_available is not None:
+        line += f", {bucket.rate_available:.0f} of {bucket.burst:g} tokens left at {bucket.requests_per_minute:g}/min"
+        if bucket.rate_next_s:
+            line += f" (next in {bucket.rate_next_s:.1f} s)"
+    console.print(line, highlight=False)
+    if bucket.holders or bucket.waiters:
+        console.print(_table(bucket))
+    totals = bucket.totals
+    mean = totals.wait_s / totals.granted if totals.granted else 0.0
+    console.print(
+        f"  so far: {totals.granted} granted after {mean:.2f} s on average, {totals.timed_out} timed out, "
+        f"{totals.canceled} canceled, {totals.reclaimed} taken back from the dead",
+        highlight=False,
+    )
+    if len({(each.max_in_flight, each.requests_per_minute, each.burst) for each in bucket.policies}) > 1:
+        wanted = ", ".join(
+            f"pid {each.pid}: {each.max_in_flight} at {each.requests_per_minute:g}/min" for each in bucket.policies
+        )
+        console.print(f"  [yellow]policies disagree[/], the strictest holds: {wanted}", highlight=False)
+
+
+def _table(bucket: BucketView) -> object:
+    from rich import box  # noqa: PLC0415 - not for scripts that want JSON
+    from rich.table import Table  # noqa: PLC0415 - likewise
+
+    table = Table(box=box.SIMPLE, pad_edge=False)
+    for name in ("", "pid", "user", "since", "waited", "command"):
+        table.add_column(name, justify="right" if name in {"pid", "since", "waited"} else "left")
+    for holder in bucket.holders:
+        label = "[red]holds, overdue[/]" if holder.overdue else "[green]holds[/]"
+        table.add_row(label, str(holder.pid), holder.user, _ago(holder.held_s), _ago(holder.waited_s), holder.command)
+    for waiter in bucket.waiters:
+        label = f"waits at {waiter.position} x{waiter.count} for {_REASONS[waiter.waiting_for]}"
+        table.add_row(label, str(waiter.pid), waiter.user, _ago(waiter.oldest_wait_s), "", waiter.command)
+    return table
+
+
+def _ago(seconds: float) -> str:
+    if seconds < 100:  # noqa: PLR2004 - from there on seconds are noise
+        return f"{seconds:.1f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes / 60:.1f} h"  # noqa: PLR2004 - likewise
+
+
+def _plural(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"
