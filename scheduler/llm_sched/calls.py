@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from llm_sched.config import bucket_name, keys_bytes
 from llm_sched.model import LimitKind, Ticket
 
 if TYPE_CHECKING:
+    from llm_sched.config import Target
     from llm_sched.loops import LoopDoor
 
 
@@ -52,10 +52,8 @@ class Call:
         "waited_s",
     )
 
-    def __init__(self, keys: dict[str, str], number: int, at: float, timeout_s: float) -> None:
-        self.keys = keys
-        self.keys_data = keys_bytes(keys)
-        self.bucket = bucket_name(keys)
+    def __init__(self, target: Target, number: int, at: float, timeout_s: float) -> None:
+        self.keys, self.bucket, self.keys_data = target
         self.number = number
         self.at = at
         self.deadline = at + timeout_s

@@ -11,8 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Self, TypeVar
-from urllib.parse import quote
+from typing import Any, NamedTuple, Self, TypeVar
 
 import msgspec
 
@@ -34,6 +33,14 @@ ENVIRONMENT = {
 
 OVERDUE_S = 600.0
 """With `max_hold_s: 0`, what is held longer is shown as overdue: openai's default request timeout."""
+
+
+class Target(NamedTuple):
+    """The bucket of a call: its key/value pairs, its name, and the pairs as JSON."""
+
+    keys: dict[str, str]
+    bucket: str
+    data: bytes
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,10 +147,18 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             source=", ".join(sorted(set(self.sources.values()))) or "default",
         )
 
-    def bucket_keys(self, provider: str | None, model: str | None) -> dict[str, str]:
-        """The key/value pairs of the bucket of a call; what is not given is the policy's provider, else `default`."""
+    def target(self, provider: str | None, model: str | None) -> Target:
+        """The bucket of a call; what is not given is the policy's provider label, else `default`.
+
+        Raises:
+            ConfigError: the names are no text, or too long.
+        """
         values = {"provider": provider or self.provider or "default", "model": model or "default", "user": self.user}
-        return {key: values[key] for key in self.keys}
+        for name, value in values.items():
+            if not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance] # callers are not all typed
+                raise ConfigError(f"{name}={value!r} (call): must be a text", knob=name, value=repr(value), source="call")
+        keys = {key: values[key] for key in self.keys}
+        return Target(keys, bucket_name(keys), keys_bytes(keys))
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any] | None = None, *, source: str = "manifest") -> Self:
@@ -226,7 +241,7 @@ def bucket_name(keys: Mapping[str, str]) -> str:
 
 
 def _encoded(value: str) -> str:
-    return value.replace("%", "%25").replace("/", quote("/", safe=""))
+    return value.replace("%", "%25").replace("/", "%2F")
 
 
 def keys_bytes(keys: Mapping[str, str]) -> bytes:

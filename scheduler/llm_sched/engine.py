@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from llm_sched.calls import Call
-    from llm_sched.config import Policy
+    from llm_sched.config import Policy, Target
     from llm_sched.host import Clock
     from llm_sched.loops import LoopDoor
     from llm_sched.mailroom import Mailroom
@@ -76,21 +76,21 @@ class Engine:
             _register_hooks()
             _engines.add(self)
 
-    def acquire(self, keys: dict[str, str], timeout_s: float) -> Call:
+    def acquire(self, target: Target, timeout_s: float) -> Call:
         """Acquire in a thread; see `Scheduler.acquire`."""
         self._begin()
-        call = self.part.new_call(keys, timeout_s)
+        call = self.part.new_call(target, timeout_s)
         waiting.drive(self._steps(call, timeout_s), self.part)
         return call
 
-    async def acquire_async(self, keys: dict[str, str], timeout_s: float) -> Call:
+    async def acquire_async(self, target: Target, timeout_s: float) -> Call:
         """Acquire in a task; see `Scheduler.acquire_async`."""
         from llm_sched import waiting_async  # noqa: PLC0415 - asyncio only where it is used
 
         self._begin()
         door = self._door()
         try:
-            call = self.part.new_call(keys, timeout_s)
+            call = self.part.new_call(target, timeout_s)
             call.door = door
             await waiting_async.drive_async(self._steps(call, timeout_s), self.part, call)
             return call

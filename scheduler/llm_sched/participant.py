@@ -22,7 +22,7 @@ from llm_sched.rules import admission, liveness, queueing, transitions
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from llm_sched.config import Policy
+    from llm_sched.config import Policy, Target
     from llm_sched.mailroom import Mailroom
     from llm_sched.model import EventKind, State
     from llm_sched.observer import Observer
@@ -70,9 +70,9 @@ class Participant:
         self._ledger = ""
         self._newcomer = False
 
-    def new_call(self, keys: dict[str, str], timeout_s: float) -> Call:
+    def new_call(self, target: Target, timeout_s: float) -> Call:
         """A call that begins now; `timeout_s` in seconds, `inf` = for ever."""
-        return Call(keys, next(self._numbers), self.clock.now(), timeout_s)
+        return Call(target, next(self._numbers), self.clock.now(), timeout_s)
 
     def published(self) -> list[Call]:
         """Calls that wait here and stand in the ledger."""

@@ -7,7 +7,7 @@ import weakref
 from typing import TYPE_CHECKING, Protocol, Self
 
 from llm_sched import borrow, host
-from llm_sched.config import Policy, bucket_name
+from llm_sched.config import Policy, Target
 from llm_sched.engine import Engine
 from llm_sched.inheritance import VARIABLE, InheritedLoan, borrow_inherited, lease_file
 from llm_sched.mailroom import FileMailroom
@@ -167,7 +167,7 @@ class Scheduler:
         clock: host.Clock | None = None,
     ) -> None:
         self.policy = policy or Policy()
-        self._keys: dict[tuple[str | None, str | None], dict[str, str]] = {}
+        self._targets: dict[tuple[str | None, str | None], Target] = {}
         clock = clock or host.Clock()
         path = local_path(self.policy.path)
         self._folder = folder_of(path)
@@ -201,7 +201,7 @@ class Scheduler:
 
     def acquire(self, *, provider: str | None = None, model: str | None = None, timeout_s: float | None = None) -> Slot:
         """Block this thread until there is a slot, and return it; never borrows. Arguments and errors as for `slot`."""
-        call = self._engine.acquire(self.keys(provider, model), self._timeout(timeout_s))
+        call = self._engine.acquire(self._target(provider, model), self._timeout(timeout_s))
         return Slot(self._engine, call.bucket, call)
 
     async def acquire_async(
@@ -212,12 +212,12 @@ class Scheduler:
         Raises:
             SchedulerError: there is no running asyncio loop, e.g. under trio.
         """
-        call = await self._engine.acquire_async(self.keys(provider, model), self._timeout(timeout_s))
+        call = await self._engine.acquire_async(self._target(provider, model), self._timeout(timeout_s))
         return Slot(self._engine, call.bucket, call)
 
     def borrowed(self, provider: str | None, model: str | None) -> Slot | None:
         """A slot borrowed from the layer around this one, if that holds one in the same bucket."""
-        bucket = bucket_name(self.keys(provider, model))
+        bucket = self._target(provider, model).bucket
         loan = borrow.borrow(self, bucket) or (borrow_inherited(self._folder, bucket) if VARIABLE in os.environ else None)
         return Slot(self._engine, bucket, None, loan) if loan else None
 
@@ -236,12 +236,11 @@ class Scheduler:
         """Give back all that this scheduler holds and leave the ledger; also done when the process ends."""
         self._engine.close()
 
-    def keys(self, provider: str | None, model: str | None) -> dict[str, str]:
-        """The key/value pairs of the bucket of a call."""
-        keys = self._keys.get((provider, model))
-        if keys is None:
-            keys = self._keys[provider, model] = self.policy.bucket_keys(provider, model)
-        return keys
+    def _target(self, provider: str | None, model: str | None) -> Target:
+        target = self._targets.get((provider, model))
+        if target is None:
+            target = self._targets[provider, model] = self.policy.target(provider, model)
+        return target
 
     def _timeout(self, timeout_s: float | None) -> float:
         if timeout_s is None:
