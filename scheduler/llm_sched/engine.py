@@ -75,6 +75,7 @@ class Engine:
             self._used = True
             _register_hooks()
             _engines.add(self)
+            self.part.store.open()
 
     def acquire(self, target: Target, timeout_s: float) -> Call:
         """Acquire in a thread; see `Scheduler.acquire`."""
@@ -157,7 +158,7 @@ class Engine:
             self._cleanup.later(self._close_if_idle)
 
     def _close_if_idle(self, _deadline: float | None) -> None:
-        if self.part.is_idle():
+        if self.part.roll.is_idle():
             self.close()
 
     def close(self) -> None:

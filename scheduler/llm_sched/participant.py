@@ -1,22 +1,22 @@
-"""This process's part in one ledger: its calls, and the transactions it runs for them.
+"""This process's part in one ledger: the transactions that it runs for its calls.
 
-The law: only a window of the oldest calls stands in the ledger, the rest queue here. All of it changes under the ledger's lock;
-after a failed write the next transaction goes by what the ledger says (`_reconcile`). A call is granted only after
-the write that says so. The rules decide; this file carries their answers to cells. May not know how a call sleeps.
+The law: a call is granted only after the write that says so; whoever got something is told under the lock, through his cell.
+The rules decide, the roll knows the calls; this file carries answers from the one to the others. May not know how a
+call sleeps.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
-from bisect import insort
 from typing import TYPE_CHECKING
 
 from llm_sched import host
-from llm_sched.calls import Call, Occupancy, by_time
+from llm_sched.calls import Call, Occupancy
 from llm_sched.mailbox import Word
 from llm_sched.mailroom import Header
 from llm_sched.model import Owner, Transition
+from llm_sched.roll import Roll
 from llm_sched.rules import admission, liveness, queueing, transitions
 
 if TYPE_CHECKING:
@@ -24,15 +24,10 @@ if TYPE_CHECKING:
 
     from llm_sched.config import Policy, Target
     from llm_sched.mailroom import Mailroom
-    from llm_sched.model import EventKind, State
+    from llm_sched.model import State
     from llm_sched.observer import Observer
     from llm_sched.store import Store
 
-WINDOW = 8
-"""Tickets that one process publishes per bucket. Measured: 1 breaks the order across processes, 32 and more cost
-every transaction of everybody; 8 stays flat to 10,000 waiters."""
-
-_LOW = 2
 _PROBE_EVERY_S = 0.02
 
 
@@ -61,9 +56,7 @@ class Participant:
         self.pid = os.getpid()
         self.owner_id = f"{self.pid}-{host.new_id()}"
         self.owners: frozenset[str] = frozenset()
-        self._held: dict[int, Call] = {}
-        self._published: dict[int, Call] = {}
-        self._backlog: dict[str, list[Call]] = {}
+        self.roll = Roll(self.owner_id, self._terms)
         self._numbers = itertools.count(1)
         self._probed_at = float("-inf")
         self._unsure = False
@@ -73,22 +66,6 @@ class Participant:
     def new_call(self, target: Target, timeout_s: float) -> Call:
         """A call that begins now; `timeout_s` in seconds, `inf` = for ever."""
         return Call(target, next(self._numbers), self.clock.now(), timeout_s)
-
-    def published(self) -> list[Call]:
-        """Calls that wait here and stand in the ledger."""
-        return list(self._published.values())
-
-    def has_waiters(self) -> bool:
-        """Whether anybody waits in this process."""
-        return bool(self._published) or any(list(self._backlog.values()))
-
-    def is_idle(self) -> bool:
-        """Whether this process neither holds nor waits."""
-        return not self._held and not self.has_waiters()
-
-    def runs_low(self, name: str) -> bool:
-        """Whether calls queue here while few of them stand in the ledger, so that others might overtake them."""
-        return bool(self._backlog.get(name)) and sum(call.bucket == name for call in self.published()) <= _LOW
 
     # -- transactions ------------------------------------------------------------------------------------------------
 
@@ -139,8 +116,9 @@ class Participant:
                 self.mailroom.nudge(owner)
         for grant in out.grants:
             lease = grant.lease
-            if lease.owner == self.owner_id and lease.number in self._published:
-                self.arrived(self._published[lease.number])
+            call = self.roll.find(lease.number) if lease.owner == self.owner_id else None
+            if call:
+                self.arrived(call)
             self.mailroom.deliver(lease.owner, lease.cell, lease.loop, Word(b"", b"held", 0.0), seq)
         for due in out.dues:
             ticket = due.ticket
@@ -148,8 +126,7 @@ class Participant:
 
     def arrived(self, call: Call) -> None:
         """The call's slot is here. Idempotent."""
-        self._held[call.number] = call
-        self._published.pop(call.number, None)
+        self.roll.hold(call)
         if not call.granted:
             call.waited_s = max(0.0, self.clock.now() - call.at)
             call.granted = True
@@ -186,8 +163,8 @@ class Participant:
             nonlocal granted
             transitions.bucket_for(state, call.bucket, call.keys, state.clock)
             call.cell = self.mailroom.take()
-            insort(self._backlog.setdefault(call.bucket, []), call, key=by_time)
-            self._publish(state, call.bucket, out)
+            self.roll.enter(call)
+            self.roll.publish(state, call.bucket, out)
             granted = self._take_own_grant(call, out)
             if not granted:
                 self._look_for_the_dead(state, call.bucket, out, always=once)
@@ -195,7 +172,7 @@ class Participant:
             if not granted:
                 call.seen = self._occupancy(state, call)
                 if once:
-                    self._withdraw(state, call, "refused", out)
+                    self.roll.withdraw(state, call, "refused", out)
             word = b"held" if granted else b"wait"
             self.mailroom.write(call.cell, word, call.number, call.at, call.keys_data)
 
@@ -216,28 +193,6 @@ class Participant:
                 del out.grants[index]
                 return True
         return False
-
-    def _publish(self, state: State, name: str, out: Transition) -> None:
-        """Fill this process's window in the bucket's queue from its backlog, and grant what can be granted."""
-        bucket = state.buckets.get(name)
-        if bucket is None:
-            return
-        backlog = self._backlog.get(name, [])
-        mine = sum(ticket.owner == self.owner_id for ticket in bucket.queue) if backlog else 0
-        fresh = backlog[: max(0, WINDOW - mine)]
-        del backlog[: len(fresh)]
-        if not backlog:
-            self._backlog.pop(name, None)
-        for call in fresh:
-            transitions.enqueue(state, name, call.ticket(self.owner_id), self._terms, out)
-            self._published[call.number] = call
-        member = bucket.members.get(self.owner_id)
-        if member and member.backlog != len(backlog):
-            member.backlog, out.changed = len(backlog), True
-        transitions.settle(state, name, out)
-        if any(terms.requests_per_minute for terms in bucket.terms):
-            for call in fresh:
-                transitions.estimate(state, name, self.owner_id, call.number, out)
 
     def _look_for_the_dead(self, state: State, name: str, out: Transition, *, always: bool) -> None:
         """Before somebody has to wait: is a slot held by the dead, or too long? At most every 20 ms in a process."""
@@ -269,7 +224,7 @@ class Participant:
         """The call's token should be due: grant it, or tell it its new time."""
 
         def change(state: State, out: Transition) -> None:
-            self._publish(state, call.bucket, out)
+            self.roll.publish(state, call.bucket, out)
             if call.bucket in state.buckets:
                 transitions.estimate(state, call.bucket, self.owner_id, call.number, out)
 
@@ -277,7 +232,7 @@ class Participant:
 
     def top_up(self, name: str, deadline: float | None) -> None:
         """Publish more of what queues here."""
-        self._transact(lambda state, out: self._publish(state, name, out), deadline)
+        self._transact(lambda state, out: self.roll.publish(state, name, out), deadline)
 
     def time_out(self, call: Call, deadline: float | None) -> None:
         """The call's time is over: withdraw it, unless its slot has come meanwhile; then it is granted after all."""
@@ -291,7 +246,7 @@ class Participant:
             )
             if bucket is not None and not late:
                 call.seen = self._occupancy(state, call)
-                self._withdraw(state, call, "timed_out", out)
+                self.roll.withdraw(state, call, "timed_out", out)
 
         self._transact(change, deadline)
         if late:
@@ -301,36 +256,22 @@ class Participant:
 
     def cancel(self, call: Call, deadline: float | None) -> None:
         """Take the call out whatever has become of it; a slot that came meanwhile goes on to the next."""
-        self._transact(lambda state, out: self._withdraw(state, call, "canceled", out), deadline)
+        self._transact(lambda state, out: self.roll.withdraw(state, call, "canceled", out), deadline)
         self._drop(call)
-
-    def _withdraw(self, state: State, call: Call, kind: EventKind, out: Transition) -> None:
-        backlog = self._backlog.get(call.bucket, [])
-        if call in backlog:
-            backlog.remove(call)
-            transitions.give_up(state, call.bucket, call.ticket(self.owner_id), kind, out)
-        else:
-            self._published.pop(call.number, None)
-            transitions.withdraw(state, call.bucket, self.owner_id, call.number, kind, out)
-        self._publish(state, call.bucket, out)
 
     def release(self, call: Call, deadline: float | None) -> None:
         """Give the call's slot back and hand it to the next. Idempotent."""
 
         def change(state: State, out: Transition) -> None:
             transitions.release(state, call.bucket, self.owner_id, call.number, out)
-            self._publish(state, call.bucket, out)
+            self.roll.publish(state, call.bucket, out)
 
         self._transact(change, deadline)
         self._drop(call)
 
     def _drop(self, call: Call) -> None:
-        """Forget a call that neither waits nor holds."""
-        self._held.pop(call.number, None)
-        self._published.pop(call.number, None)
-        backlog = self._backlog.get(call.bucket)
-        if backlog and call in backlog:
-            backlog.remove(call)
+        """Forget a call that neither waits nor holds, and free its cell."""
+        self.roll.drop(call)
         cell, call.cell = call.cell, -1
         if cell >= 0:
             self.mailroom.free(cell)
@@ -347,15 +288,16 @@ class Participant:
             return True
         self.owners = frozenset(state.owners)
         listed: set[int] = set()
-        for name in {call.bucket for call in self.published()} | set(self._backlog):
+        for name in self.roll.waiting_buckets():
             bucket = state.buckets.get(name)
             if bucket is None:
                 return True
             stuck = bucket.queue and admission.decide(bucket, admission.effective(bucket), now).admit
-            if stuck or liveness.overdue(bucket, now):
+            own = {ticket.number for ticket in bucket.queue if self.roll.owns(ticket)}
+            if stuck or not own or liveness.overdue(bucket, now):
                 return True
-            listed |= {ticket.number for ticket in bucket.queue if ticket.owner == self.owner_id}
-        return any(call.number not in listed for call in self.published())
+            listed |= own
+        return any(call.number not in listed for call in self.roll.published())
 
     def repair(self, deadline: float | None) -> None:
         """Put all that right: reap, take back, find what was granted or lost, publish, grant."""
@@ -368,39 +310,21 @@ class Participant:
                 transitions.expire(state, name, out)
             self._reconcile(state, out)
             for name in list(state.buckets):
-                self._publish(state, name, out)
+                self.roll.publish(state, name, out)
 
         self._transact(change, deadline)
 
     def _reconcile(self, state: State, out: Transition) -> None:
-        """Go by the ledger: what of ours it lists as held has arrived, what it does not list queues here again."""
-        waiting = {**self._published, **{call.number: call for calls in self._backlog.values() for call in calls}}
-        leases = {lease.number: name for name in state.buckets for lease in state.buckets[name].leases if self._is_own(lease)}
-        queued = {ticket.number for name in state.buckets for ticket in state.buckets[name].queue if self._is_own(ticket)}
-        self._published, self._backlog = {}, {}
-        for number, call in waiting.items():
-            if number in leases:
-                self.arrived(call)
-                self.mailroom.deliver(
-                    self.owner_id, call.cell, call.door.number if call.door else 0, Word(b"", b"held", 0.0), state.seq
-                )
-            elif number in queued:
-                self._published[number] = call
-            else:
-                transitions.bucket_for(state, call.bucket, call.keys, state.clock)
-                insort(self._backlog.setdefault(call.bucket, []), call, key=by_time)
-        for number, name in leases.items():
-            if number not in self._held:
-                transitions.release(state, name, self.owner_id, number, out)
-
-    def _is_own(self, item: object) -> bool:
-        return getattr(item, "owner", "") == self.owner_id
+        for call in self.roll.reconcile(state, out):
+            self.arrived(call)
+            loop = call.door.number if call.door else 0
+            self.mailroom.deliver(self.owner_id, call.cell, loop, Word(b"", b"held", 0.0), state.seq)
 
     def leave(self, deadline: float | None) -> None:
         """Give everything back and take this owner out of the ledger."""
 
         def change(state: State, out: Transition) -> None:
-            for call in list(self._held.values()):
+            for call in self.roll.held():
                 transitions.release(state, call.bucket, self.owner_id, call.number, out)
             transitions.reap(state, [self.owner_id], out)
 

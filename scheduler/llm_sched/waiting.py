@@ -83,7 +83,7 @@ def steps(part: Participant, call: Call, *, once: bool, on_wait: Callable[[], No
                 yield Park(call, min(due or call.deadline, call.deadline))
         if not call.granted:
             raise timeout_error(call, part.clock.now())  # noqa: TRY301 - goes the way of every failure: discarded
-        if part.runs_low(call.bucket):
+        if part.roll.runs_low(call.bucket):
             with suppress(BusyError, LedgerError):  # the next release does it as well
                 yield Run(partial(part.top_up, call.bucket), part.clock.now() + _LAST_LOOK_S)
     except BusyError as error:

@@ -55,13 +55,13 @@ class Watch:
     def _run(self) -> None:
         try:
             while not self._stopped:
-                if self._part.has_waiters():
+                if self._part.roll.has_waiters():
                     self._watch_once()
                 else:
                     self._wanted.clear()
                     self._unwatch(())
                     # Somebody may have begun to wait between the two lines above.
-                    if not self._part.has_waiters():
+                    if not self._part.roll.has_waiters():
                         self._wanted.wait()
         finally:
             self._unwatch(())

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from llm_sched.checks import check_all
 from llm_sched.cli.options import state_option
-from llm_sched.config import ENVIRONMENT, Policy
+from llm_sched.config import Policy
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -57,11 +57,10 @@ def _print_policy(console: Console, policy: Policy) -> None:
     from rich import box  # noqa: PLC0415 - rich loads slowly
     from rich.table import Table  # noqa: PLC0415 - likewise
 
-    variables = {knob: variable for variable, knob in ENVIRONMENT.items()}
     table = Table(box=box.SIMPLE, pad_edge=False)
-    for name in ("knob", "value", "from", "overridden by"):
+    for name in ("knob", "value", "from"):
         table.add_column(name, overflow="fold")
     for knob in (field for field in policy.__struct_fields__ if field != "sources"):
         shown = _shown(policy, knob)
-        table.add_row(knob, shown, policy.sources.get(knob, "default"), variables.get(knob, ""))
+        table.add_row(knob, shown, policy.sources.get(knob, "default"))
     console.print(table)

@@ -33,6 +33,14 @@ class BusyError(Exception):
 class Store(Protocol):
     """A ledger that many processes, or at least threads, share."""
 
+    def open(self) -> None:
+        """Make ready what takes long the first time, so that no call's wait includes it.
+
+        Raises:
+            LedgerError: the ledger's folder cannot be used.
+        """
+        ...
+
     def transact(
         self, change: Callable[[State], OutcomeT], commit: Callable[[OutcomeT, int], None], deadline: float | None
     ) -> OutcomeT:

@@ -51,6 +51,11 @@ class FileStore:
         """Where the owners' mailboxes are."""
         return folder_of(self.path)
 
+    def open(self) -> None:
+        """See `Store`."""
+        if self._lock is None:
+            self._prepare()
+
     def transact(
         self, change: Callable[[State], OutcomeT], commit: Callable[[OutcomeT, int], None], deadline: float | None
     ) -> OutcomeT:

@@ -23,6 +23,9 @@ class MemoryStore:
         self._lock = threading.Lock()
         self._document = codec.encode(codec.new_state(host.new_id(), host.boot_id(), host.machine_id()))
 
+    def open(self) -> None:
+        """See `Store`."""
+
     def transact(
         self, change: Callable[[State], OutcomeT], commit: Callable[[OutcomeT, int], None], deadline: float | None
     ) -> OutcomeT:

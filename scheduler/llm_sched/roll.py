@@ -1,0 +1,152 @@
+"""The calls of this process: which hold, which stand in the ledger's queue, which still queue here.
+
+The law: only a window of the oldest calls of a bucket is published; the rest queue here and move up when a transaction of ours
+runs. All changes are made inside a transaction; where one failed, `reconcile` goes by what the ledger says.
+May not know files, cells or time.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from typing import TYPE_CHECKING
+
+from llm_sched.calls import Call, by_time
+from llm_sched.rules import transitions
+
+if TYPE_CHECKING:
+    from llm_sched.model import EventKind, Lease, State, Terms, Ticket, Transition
+
+WINDOW = 8
+"""Tickets that one process publishes per bucket. Measured: 1 breaks the order across processes, 32 and more cost
+every transaction of everybody; 8 stays flat to 10,000 waiters."""
+
+_LOW = 2
+
+
+class Roll:
+    """The calls of one owner.
+
+    Args:
+        owner_id: the owner's id in the ledger.
+        terms: under which its calls are made.
+    """
+
+    def __init__(self, owner_id: str, terms: Terms) -> None:
+        self.owner_id = owner_id
+        self._terms = terms
+        self._held: dict[int, Call] = {}
+        self._published: dict[int, Call] = {}
+        self._backlog: dict[str, list[Call]] = {}
+
+    # The dicts are read without the lock by other threads: always through an atomic copy.
+
+    def held(self) -> list[Call]:
+        """Calls that hold a slot."""
+        return list(self._held.values())
+
+    def published(self) -> list[Call]:
+        """Calls that wait and stand in the ledger."""
+        return list(self._published.values())
+
+    def waiting_buckets(self) -> set[str]:
+        """Names of the buckets in which calls of ours wait."""
+        return {call.bucket for call in self.published()} | set(self._backlog)
+
+    def has_waiters(self) -> bool:
+        """Whether anybody waits in this process."""
+        return bool(self._published) or bool(self._backlog)
+
+    def is_idle(self) -> bool:
+        """Whether this process neither holds nor waits."""
+        return not self._held and not self.has_waiters()
+
+    def runs_low(self, name: str) -> bool:
+        """Whether calls queue here while few of them stand in the ledger, so that others might overtake them."""
+        return bool(self._backlog.get(name)) and sum(call.bucket == name for call in self.published()) <= _LOW
+
+    def owns(self, item: Lease | Ticket) -> bool:
+        """Whether a lease or ticket of the ledger is of this process."""
+        return item.owner == self.owner_id
+
+    # -- inside a transaction ----------------------------------------------------------------------------------------
+
+    def enter(self, call: Call) -> None:
+        """A new call queues here."""
+        insort(self._backlog.setdefault(call.bucket, []), call, key=by_time)
+
+    def publish(self, state: State, name: str, out: Transition) -> None:
+        """Fill the window in a bucket's queue from what queues here, and grant what can be granted."""
+        bucket = state.buckets.get(name)
+        if bucket is None:
+            return
+        backlog = self._backlog.get(name, [])
+        mine = sum(map(self.owns, bucket.queue)) if backlog else 0
+        fresh = backlog[: max(0, WINDOW - mine)]
+        del backlog[: len(fresh)]
+        if not backlog:
+            self._backlog.pop(name, None)
+        for call in fresh:
+            transitions.enqueue(state, name, call.ticket(self.owner_id), self._terms, out)
+            self._published[call.number] = call
+        member = bucket.members.get(self.owner_id)
+        if member and member.backlog != len(backlog):
+            member.backlog, out.changed = len(backlog), True
+        transitions.settle(state, name, out)
+        if any(terms.requests_per_minute for terms in bucket.terms):
+            for call in fresh:
+                transitions.estimate(state, name, self.owner_id, call.number, out)
+
+    def withdraw(self, state: State, call: Call, kind: EventKind, out: Transition) -> None:
+        """Take a call out of the ledger, or of the queue here, and let the next move up."""
+        if not self._leave_backlog(call):
+            self._published.pop(call.number, None)
+            transitions.withdraw(state, call.bucket, self.owner_id, call.number, kind, out)
+        else:
+            transitions.give_up(state, call.bucket, call.ticket(self.owner_id), kind, out)
+        self.publish(state, call.bucket, out)
+
+    def _leave_backlog(self, call: Call) -> bool:
+        backlog = self._backlog.get(call.bucket, [])
+        if call not in backlog:
+            return False
+        backlog.remove(call)
+        if not backlog:
+            self._backlog.pop(call.bucket, None)
+        return True
+
+    def reconcile(self, state: State, out: Transition) -> list[Call]:
+        """Go by the ledger: what it does not list queues here again, what nobody here knows is given back.
+
+        Returns:
+            The calls whose slot the ledger already lists; they have to be told.
+        """
+        waiting = {**self._published, **{call.number: call for calls in self._backlog.values() for call in calls}}
+        leases = {lease.number: name for name in state.buckets for lease in state.buckets[name].leases if self.owns(lease)}
+        queued = {ticket.number for name in state.buckets for ticket in state.buckets[name].queue if self.owns(ticket)}
+        self._published = {number: call for number, call in waiting.items() if number in leases or number in queued}
+        self._backlog = {}
+        for number, call in waiting.items():
+            if number not in self._published:
+                transitions.bucket_for(state, call.bucket, call.keys, state.clock)
+                self.enter(call)
+        for number, name in leases.items():
+            if number not in self._held and number not in waiting:
+                transitions.release(state, name, self.owner_id, number, out)
+        return [call for number, call in waiting.items() if number in leases]
+
+    # -- after a transaction -----------------------------------------------------------------------------------------
+
+    def find(self, number: int) -> Call | None:
+        """The published call of that number."""
+        return self._published.get(number)
+
+    def hold(self, call: Call) -> None:
+        """The call has its slot. Idempotent."""
+        self._held[call.number] = call
+        self._published.pop(call.number, None)
+
+    def drop(self, call: Call) -> None:
+        """Forget a call that neither waits nor holds."""
+        self._held.pop(call.number, None)
+        self._published.pop(call.number, None)
+        self._leave_backlog(call)
