@@ -10,6 +10,7 @@ import _thread
 import queue
 import sys
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from llm_sched.errors import LedgerError
@@ -50,7 +51,8 @@ class Cleanup:
         if not self._running:
             self._running = True
             # Not `threading`, whose own locks the interrupted code may hold.
-            _thread.start_new_thread(self._work, ())
+            with suppress(RuntimeError):  # the interpreter ends, and with it all that this process holds
+                _thread.start_new_thread(self._work, ())
 
     def _work(self) -> None:
         while True:

@@ -135,11 +135,13 @@ class Engine:
 
     def release(self, call: Call) -> None:
         """Give a slot back; never raises, never blocks an event loop."""
-        self._cleanup.run(partial(self._release, call))
+        if self._used:  # else all has been given back by `close`
+            self._cleanup.run(partial(self._release, call))
 
     def release_later(self, call: Call) -> None:
         """Give a slot back from a finalizer."""
-        self._cleanup.later(partial(self._release, call))
+        if self._used:
+            self._cleanup.later(partial(self._release, call))
 
     def _release(self, call: Call, deadline: float | None) -> None:
         self.part.release(call, deadline)
@@ -180,6 +182,7 @@ class Engine:
             drop()
         self._doors = {}
         self._doors_lock = threading.Lock()
+        self._used = False
         self.part.start()
 
 
@@ -200,7 +203,9 @@ def _register_hooks() -> None:
 
 
 def _after_fork() -> None:
-    for engine in list(_engines):
+    engines = list(_engines)
+    _engines.clear()
+    for engine in engines:
         engine.after_fork()
 
 

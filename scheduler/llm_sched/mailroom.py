@@ -126,10 +126,10 @@ class FileMailroom:
         self._sweep(known)
 
     def _sweep(self, known: Collection[str]) -> None:
-        """Remove mailboxes that the ledger does not know and nobody holds."""
-        for path in self._folder.glob(f"*{_SUFFIX}"):
-            if path.stem not in known and not self._is_held(path):
-                self._unlink(path.stem)
+        """Remove what owners left whom the ledger does not know and who do not live."""
+        for owner_id in {path.name.partition(".")[0] for path in self._folder.iterdir()}.difference(known):
+            if not self._is_held(self._folder / f"{owner_id}{_SUFFIX}"):
+                self._unlink(owner_id)
 
     def _is_held(self, path: Path) -> bool:
         try:

@@ -49,6 +49,8 @@ class Participant:
         self.clock = clock
         self.observer = observer
         self._terms = policy.terms()
+        # Never starts again, so that a slot from before `leave` cannot be taken for a later one.
+        self._numbers = itertools.count(1)
         self.start()
 
     def start(self) -> None:
@@ -57,7 +59,6 @@ class Participant:
         self.owner_id = f"{self.pid}-{host.new_id()}"
         self.owners: frozenset[str] = frozenset()
         self.roll = Roll(self.owner_id, self._terms)
-        self._numbers = itertools.count(1)
         self._probed_at = float("-inf")
         self._unsure = False
         self._ledger = ""

@@ -82,12 +82,13 @@ class Roll:
         backlog = self._backlog.get(name, [])
         mine = sum(map(self.owns, bucket.queue)) if backlog else 0
         fresh = backlog[: max(0, WINDOW - mine)]
-        del backlog[: len(fresh)]
-        if not backlog:
-            self._backlog.pop(name, None)
         for call in fresh:
             transitions.enqueue(state, name, call.ticket(self.owner_id), self._terms, out)
             self._published[call.number] = call
+        # Only now: an interrupt may leave a call in both, which `reconcile` puts right, but never in neither.
+        del backlog[: len(fresh)]
+        if not backlog:
+            self._backlog.pop(name, None)
         member = bucket.members.get(self.owner_id)
         if member and member.backlog != len(backlog):
             member.backlog, out.changed = len(backlog), True
@@ -123,12 +124,13 @@ class Roll:
         waiting = {**self._published, **{call.number: call for calls in self._backlog.values() for call in calls}}
         leases = {lease.number: name for name in state.buckets for lease in state.buckets[name].leases if self.owns(lease)}
         queued = {ticket.number for name in state.buckets for ticket in state.buckets[name].queue if self.owns(ticket)}
-        self._published = {number: call for number, call in waiting.items() if number in leases or number in queued}
-        self._backlog = {}
-        for number, call in waiting.items():
-            if number not in self._published:
+        listed = {number: call for number, call in waiting.items() if number in leases or number in queued}
+        backlog: dict[str, list[Call]] = {}
+        for call in sorted(waiting.values(), key=by_time):
+            if call.number not in listed:
                 transitions.bucket_for(state, call.bucket, call.keys, state.clock)
-                self.enter(call)
+                backlog.setdefault(call.bucket, []).append(call)
+        self._published, self._backlog = listed, backlog
         for number, name in leases.items():
             if number not in self._held and number not in waiting:
                 transitions.release(state, name, self.owner_id, number, out)

@@ -74,7 +74,11 @@ class FileStore:
         except OSError as error:
             raise explain(error, self.path) from error
         finally:
-            lock.release()
+            # Ctrl-C can come at any instruction, also on the way into `release`: then the second one frees the lock.
+            try:
+                lock.release()
+            finally:
+                lock.release()
         return answer
 
     def _prepare(self) -> FileLock:
