@@ -56,7 +56,7 @@ class Watch:
         try:
             while not self._stopped:
                 if self._part.roll.has_waiters():
-                    self._watch_once()
+                    self._watch_once_safely()
                 else:
                     self._wanted.clear()
                     self._unwatch(())
@@ -65,6 +65,15 @@ class Watch:
                         self._wanted.wait()
         finally:
             self._unwatch(())
+
+    def _watch_once_safely(self) -> None:
+        try:
+            self._watch_once()
+        except Exception:
+            import logging  # noqa: PLC0415 - rare, and slow to import
+
+            logging.getLogger("llm_sched").exception("the watch failed; it goes on")
+            time.sleep(TICK_S)
 
     def _watch_once(self) -> None:
         self._watch_owners()

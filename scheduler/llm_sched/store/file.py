@@ -224,16 +224,18 @@ def refuse(fault: codec.Fault, path: Path) -> None:
 def explain(error: OSError, path: Path) -> LedgerError:
     """What went wrong with the ledger's files, and what to do."""
     name = error.filename or path
+    elsewhere = "set MAS_LLM_SCHEDULER_STATE (state_path) to another file"
     advice = {
         errno.ENOSPC: "the disk is full: free some space; calls that hold a slot keep it and can give it back",
         errno.EDQUOT: "your disk quota is used up: free some space",
         errno.EROFS: "the file system is read-only: set MAS_LLM_SCHEDULER_STATE (state_path) to a writable file",
         errno.EACCES: "no permission: set MAS_LLM_SCHEDULER_STATE (state_path) to a file of your own, or share it through a "
         "setgid folder that the group may write",
-        errno.ENOTDIR: "a part of the path is no folder: set MAS_LLM_SCHEDULER_STATE (state_path) to another file",
-        errno.EISDIR: "it is a folder: set MAS_LLM_SCHEDULER_STATE (state_path) to a file in it",
+        errno.ENOTDIR: f"a part of the path is no folder: {elsewhere}",
+        errno.EEXIST: f"a file stands where a folder is needed: {elsewhere}",
+        errno.EISDIR: f"it is a folder: {elsewhere}",
         errno.EMFILE: "this process has too many open files: raise `ulimit -n`",
-    }.get(error.errno or 0, os.strerror(error.errno or 0))
+    }.get(error.errno or 0, f"{os.strerror(error.errno or 0)}; {elsewhere}")
     return LedgerError(f"cannot use the ledger {path} ({name}): {advice}", path=str(path))
 
 
