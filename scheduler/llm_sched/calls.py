@@ -32,11 +32,14 @@ class Call:
         bell: the last ring that its task was woken for.
         door: how its event loop is rung; None = a thread waits.
         granted: the slot is there; turns true once.
+        announced: it has asked to be taken in.
+        over: it was given up; nobody is to take it in any more.
         waited_s: how long it took.
         seen: how full the bucket was when it had to wait.
     """
 
     __slots__ = (
+        "announced",
         "at",
         "bell",
         "bucket",
@@ -47,6 +50,7 @@ class Call:
         "keys",
         "keys_data",
         "number",
+        "over",
         "seen",
         "traceparent",
         "waited_s",
@@ -61,6 +65,8 @@ class Call:
         self.bell = b"0000"
         self.door: LoopDoor | None = None
         self.granted = False
+        self.announced = False
+        self.over = False
         self.waited_s = 0.0
         self.traceparent = ""
         self.seen: Occupancy | None = None

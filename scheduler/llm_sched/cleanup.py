@@ -44,6 +44,9 @@ class Cleanup:
             job(None if on_event_loop() else time.monotonic() + _PATIENCE_S)
         except (BusyError, LedgerError, OSError):
             self.later(job)
+        except BaseException:  # a second Ctrl-C
+            self.later(job)
+            raise
 
     def later(self, job: Job) -> None:
         """Leave it to the helper thread; safe in a finalizer, where this thread may hold any lock."""

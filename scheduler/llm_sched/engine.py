@@ -150,7 +150,7 @@ class Engine:
 
     def discard(self, call: Call) -> None:
         """Take an interrupted call out; never raises, never blocks an event loop."""
-        if call.cell >= 0 or call.granted:
+        if self._used and not call.over:
             self._cleanup.run(partial(self.part.cancel, call))
 
     def retire(self) -> None:

@@ -70,18 +70,24 @@ class Participant:
 
     # -- transactions ------------------------------------------------------------------------------------------------
 
-    def _transact(self, change: Callable[[State, Transition], None], deadline: float | None) -> None:
+    def _transact(self, change: Callable[[State, Transition], None], deadline: float | None, *, join: bool = True) -> None:
+        """Run a change for this owner; without `join` only if the ledger knows it, else there is nothing to change."""
+
         def run(state: State) -> Transition:
             out = Transition()
             if state.boot != host.boot_id():
                 transitions.reboot(state, host.boot_id())
             transitions.advance(state, self.clock.now())
-            if self.owner_id not in state.owners:
-                self._join(state, out)
-            if self._unsure or state.ident != self._ledger:
-                self._reconcile(state, out)
-            self._unsure, self._ledger = True, state.ident
-            change(state, out)
+            joined = self.owner_id in state.owners
+            if joined or join:
+                unsure, self._unsure = self._unsure or not joined or state.ident != self._ledger, True
+                self._ledger = state.ident
+                if not joined:
+                    self._join(state, out)
+                if unsure:
+                    self._reconcile(state, out)
+                self._absorb(state, out)
+                change(state, out)
             return out
 
         def commit(out: Transition, seq: int) -> None:
@@ -155,18 +161,14 @@ class Participant:
             once: do not queue.
 
         Raises:
-            BusyError: the lock could not be had; the call is as if it had never been.
-            LedgerError: the ledger cannot be used; likewise.
+            BusyError: the lock could not be had.
+            LedgerError: the ledger cannot be used.
         """
         granted = False
 
         def change(state: State, out: Transition) -> None:
             nonlocal granted
-            transitions.bucket_for(state, call.bucket, call.keys, state.clock)
-            call.cell = self.mailroom.take()
-            self.roll.enter(call)
-            self.roll.publish(state, call.bucket, out)
-            granted = self._take_own_grant(call, out)
+            granted = call.granted or self._take_own_grant(call, out)
             if not granted:
                 self._look_for_the_dead(state, call.bucket, out, always=once)
                 granted = self._take_own_grant(call, out)
@@ -174,18 +176,26 @@ class Participant:
                 call.seen = self._occupancy(state, call)
                 if once:
                     self.roll.withdraw(state, call, "refused", out)
-            word = b"held" if granted else b"wait"
-            self.mailroom.write(call.cell, word, call.number, call.at, call.keys_data)
+            elif not call.granted:
+                self.mailroom.write(call.cell, b"held", call.number, call.at, call.keys_data)
 
-        try:
-            self._transact(change, deadline)
-        except Exception:  # but not an interrupt, which may come after the write: whoever waits discards the call then
-            self._drop(call)
-            raise
+        self.roll.announce(call)
+        self._transact(change, deadline)
         if granted:
             self.arrived(call)
         elif once:
             self._drop(call)
+
+    def _absorb(self, state: State, out: Transition) -> None:
+        """Take in the calls that were announced, whichever thread made them: so the order is that of the calls."""
+        for call in self.roll.announced():
+            if call.cell < 0:
+                cell = self.mailroom.take()
+                self.mailroom.write(cell, b"wait", call.number, call.at, call.keys_data)
+                call.cell = cell
+            transitions.bucket_for(state, call.bucket, call.keys, state.clock)
+            self.roll.enter(call)
+            self.roll.publish(state, call.bucket, out)
 
     def _take_own_grant(self, call: Call, out: Transition) -> bool:
         """Whether the asking call itself was granted; it is not asleep, so it needs no ring."""
@@ -257,7 +267,8 @@ class Participant:
 
     def cancel(self, call: Call, deadline: float | None) -> None:
         """Take the call out whatever has become of it; a slot that came meanwhile goes on to the next."""
-        self._transact(lambda state, out: self.roll.withdraw(state, call, "canceled", out), deadline)
+        call.over = True
+        self._transact(lambda state, out: self.roll.withdraw(state, call, "canceled", out), deadline, join=False)
         self._drop(call)
 
     def release(self, call: Call, deadline: float | None) -> None:
@@ -267,11 +278,12 @@ class Participant:
             transitions.release(state, call.bucket, self.owner_id, call.number, out)
             self.roll.publish(state, call.bucket, out)
 
-        self._transact(change, deadline)
+        self._transact(change, deadline, join=False)
         self._drop(call)
 
     def _drop(self, call: Call) -> None:
         """Forget a call that neither waits nor holds, and free its cell."""
+        call.over = True
         self.roll.drop(call)
         cell, call.cell = call.cell, -1
         if cell >= 0:
@@ -320,6 +332,8 @@ class Participant:
             self.arrived(call)
             loop = call.door.number if call.door else 0
             self.mailroom.deliver(self.owner_id, call.cell, loop, Word(b"", b"held", 0.0), state.seq)
+        for name in self.roll.waiting_buckets():
+            self.roll.publish(state, name, out)
 
     def leave(self, deadline: float | None) -> None:
         """Give everything back and take this owner out of the ledger."""
@@ -330,7 +344,7 @@ class Participant:
             transitions.reap(state, [self.owner_id], out)
 
         try:
-            self._transact(change, deadline)
+            self._transact(change, deadline, join=False)
         finally:
             self.mailroom.leave()
             self.store.close()

@@ -8,12 +8,15 @@ May not know files, cells or time.
 from __future__ import annotations
 
 from bisect import insort
+from collections import deque
 from typing import TYPE_CHECKING
 
 from llm_sched.calls import Call, by_time
 from llm_sched.rules import transitions
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from llm_sched.model import EventKind, Lease, State, Terms, Ticket, Transition
 
 WINDOW = 8
@@ -37,6 +40,7 @@ class Roll:
         self._held: dict[int, Call] = {}
         self._published: dict[int, Call] = {}
         self._backlog: dict[str, list[Call]] = {}
+        self._inbox: deque[Call] = deque()
 
     # The dicts are read without the lock by other threads: always through an atomic copy.
 
@@ -54,7 +58,7 @@ class Roll:
 
     def has_waiters(self) -> bool:
         """Whether anybody waits in this process."""
-        return bool(self._published) or bool(self._backlog)
+        return bool(self._published) or bool(self._backlog) or bool(self._inbox)
 
     def is_idle(self) -> bool:
         """Whether this process neither holds nor waits."""
@@ -68,11 +72,26 @@ class Roll:
         """Whether a lease or ticket of the ledger is of this process."""
         return item.owner == self.owner_id
 
+    def announce(self, call: Call) -> None:
+        """A new call asks to be taken in by the next transaction of this process, whichever thread runs it."""
+        if not call.announced:
+            call.announced = True
+            self._inbox.append(call)
+
     # -- inside a transaction ----------------------------------------------------------------------------------------
 
+    def announced(self) -> Iterator[Call]:
+        """The calls to be taken in; each is struck off only after the caller has dealt with it."""
+        while self._inbox:
+            if not self._inbox[0].over:
+                yield self._inbox[0]
+            self._inbox.popleft()
+
     def enter(self, call: Call) -> None:
-        """A new call queues here."""
-        insort(self._backlog.setdefault(call.bucket, []), call, key=by_time)
+        """A new call queues here. Idempotent, since an interrupt may have come after it and before it was struck off."""
+        backlog = self._backlog.setdefault(call.bucket, [])
+        if call.number not in self._published and call.number not in self._held and call not in backlog:
+            insort(backlog, call, key=by_time)
 
     def publish(self, state: State, name: str, out: Transition) -> None:
         """Fill the window in a bucket's queue from what queues here, and grant what can be granted."""
@@ -151,4 +170,3 @@ class Roll:
         """Forget a call that neither waits nor holds."""
         self._held.pop(call.number, None)
         self._published.pop(call.number, None)
-        self._leave_backlog(call)

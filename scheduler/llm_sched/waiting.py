@@ -70,28 +70,36 @@ def steps(part: Participant, call: Call, *, once: bool, on_wait: Callable[[], No
         yield Run(partial(part.ask, call, once=once), patience)
         if not call.granted and not once:
             on_wait()
-        while not call.granted:
-            now = part.clock.now()
-            if once or now >= call.deadline:
-                if not once:
-                    yield Run(partial(part.time_out, call), now + _LAST_LOOK_S)
-                break
-            due = part.mailroom.look(call.cell).due
-            if due and now >= due:
-                yield Run(partial(part.retry, call), call.deadline + _LAST_LOOK_S)
-            else:
-                yield Park(call, min(due or call.deadline, call.deadline))
+            yield from _wait(part, call)
         if not call.granted:
             raise timeout_error(call, part.clock.now())  # noqa: TRY301 - goes the way of every failure: discarded
         if part.roll.runs_low(call.bucket):
             with suppress(BusyError, LedgerError):  # the next release does it as well
                 yield Run(partial(part.top_up, call.bucket), part.clock.now() + _LAST_LOOK_S)
+    except LedgerError:
+        if call.cell < 0:
+            call.over = True  # it never came to stand anywhere
+        discard(call)
+        raise
     except BusyError as error:
         discard(call)
         raise _stuck_error(call, part.clock.now(), error.holder) from None
     except BaseException:
         discard(call)
         raise
+
+
+def _wait(part: Participant, call: Call) -> Steps:
+    while not call.granted:
+        now = part.clock.now()
+        if now >= call.deadline:
+            yield Run(partial(part.time_out, call), now + _LAST_LOOK_S)
+            return
+        due = part.mailroom.look(call.cell).due
+        if due and now >= due:
+            yield Run(partial(part.retry, call), call.deadline + _LAST_LOOK_S)
+        else:
+            yield Park(call, min(due or call.deadline, call.deadline))
 
 
 def timeout_error(call: Call, now: float) -> SlotTimeout:
