@@ -15,6 +15,7 @@ import time
 import weakref
 from typing import TYPE_CHECKING
 
+from llm_sched import host
 from llm_sched.mailbox import Word
 from llm_sched.store.memory import MemoryStore
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["JumpClock", "MemoryMailroom", "MemoryStore", "RecordingObserver"]
 
 
-class JumpClock:
+class JumpClock(host.Clock):
     """Clocks that stand still until somebody moves them.
 
     Args:
@@ -41,11 +42,11 @@ class JumpClock:
         self._jumped: list[Callable[[], None]] = []
 
     def now(self) -> float:
-        """See `llm_sched.host.Clock`."""
+        """See `Clock`."""
         return self._now
 
     def wall(self) -> float:
-        """See `llm_sched.host.Clock`."""
+        """See `Clock`."""
         return self._wall
 
     def advance(self, seconds: float) -> None:
@@ -146,8 +147,8 @@ class MemoryMailroom:
         self._post = post
         self._box = _Box({})
         self._id = ""
-        # Not in `leave`: a watch may still be listening.
-        weakref.finalize(self, _close, self._box.pipes)
+        # Not in `leave`, nor when the interpreter ends: a watch may still be listening.
+        weakref.finalize(self, _close, self._box.pipes).atexit = False
 
     def neighbour(self) -> MemoryMailroom:
         """The mailroom for another scheduler that shares the ledger."""

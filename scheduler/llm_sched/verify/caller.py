@@ -15,7 +15,7 @@ from llm_sched.verify.journal import NO_CALL, Journal
 from llm_sched.verify.plan import PROVIDER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
     from random import Random
 
@@ -43,7 +43,7 @@ class Caller:
         self.journal = journal
         self._schedulers = {bucket: Scheduler(bucket.policy(state), observer=self) for bucket in buckets}
 
-    def on_events(self, events: list[Event]) -> None:
+    def on_events(self, events: Sequence[Event]) -> None:
         """Of the scheduler: a transaction that this very call asked for has put it into the queue."""
         call = _asking.get()
         if call != NO_CALL and any(event.kind == "queued" for event in events):

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -69,7 +69,7 @@ def order(calls: Sequence[Call], cap: int) -> Order:
     """Count proven overtakings in one bucket.
 
     A grant overtook if somebody else was in the queue before the overtaker even asked, and still was when the overtaker
-    held. Of one who got his slot later it is known that he had none as long as `cap` others held.
+    held. It is known that somebody had no slot yet as long as `cap` others held, and if he timed out in the end.
     """
     waits = _sure_waits(calls, cap)
     granted = [call for call in calls if call.granted is not None]
@@ -93,12 +93,17 @@ def _sure_waits(calls: Sequence[Call], cap: int) -> list[_Wait]:
     waits: list[_Wait] = []
     for call in calls:
         until = call.waited_until
-        if call.granted is not None:
-            before = bisect_right(ends, call.granted)
-            until = ends[before - 1] if before else None
+        if call.end != "timed_out":
+            # The ledger may have granted it before it noticed, or before it was cancelled, interrupted or killed.
+            until = _last_before(ends, until if call.granted is None else call.granted)
         if call.queued is not None and until is not None and until > call.queued:
             waits.append(_Wait(call.process, call.queued, until))
     return waits
+
+
+def _last_before(times: Sequence[float], limit: float | None) -> float | None:
+    before = 0 if limit is None else bisect_right(times, limit)
+    return times[before - 1] if before else None
 
 
 def _full_ends(calls: Iterable[Call], cap: int) -> list[float]:
@@ -211,7 +216,7 @@ def _refilled(
         holding, waiting = holding + holds, waiting + waits
         if number + 1 < len(steps) and steps[number + 1][0] == at:
             continue
-        seen = bisect_left(killed, at)
+        seen = bisect_right(killed, at)
         if holding >= cap:
             found += [at - kill for kill in killed[done:seen]]
         elif waiting <= 0:

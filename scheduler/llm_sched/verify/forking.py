@@ -54,7 +54,7 @@ class Forking:
 
     def _be_child(self, inherited: Slot, bucket: BucketPlan, random: Random) -> None:
         try:
-            journal = self._caller.journal = self._caller.journal.of_child()
+            self._caller.journal = self._caller.journal.of_child()
             exit_with_parent(self._connection, lambda _message: None)
             inherited.release()  # its parent's, so this must do nothing; the witness sees whether it does
             fate = random.random()
@@ -64,7 +64,6 @@ class Forking:
         except BaseException as error:  # noqa: BLE001 - it must not go on as if it were its parent
             self._caller.journal.note("failed", text=f"forked child: {type(error).__name__}: {error}")
         finally:
-            del journal
             os._exit(0)
 
     def _die(self, _slot: Slot) -> None:

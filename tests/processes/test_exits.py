@@ -1,0 +1,47 @@
+"""A process that ends leaves the ledger as if it had never been there, whatever its threads were doing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from llm_sched import read_snapshot
+from process_crew import until
+from process_ledger import is_quiet, left_behind, owners, waiting
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from process_crew import Crew
+
+PROMPTLY_S = 15.0
+
+
+@pytest.mark.parametrize("how", ["return", "exit", "close"])
+@pytest.mark.parametrize(("waiters", "tasks"), [(0, 0), (12, 0), (0, 12), (6, 6)])
+def test_a_clean_exit_leaves_nothing(crew: Crew, ledger: Path, how: str, waiters: int, tasks: int) -> None:
+    """With daemon threads and loops still holding, waiting and working, exit is prompt and leaves no owner and no file."""
+    child = crew.start(
+        "process_exits", "end_while_others_wait", state=ledger, how=how, waiters=waiters, tasks=tasks, max_in_flight=1
+    )
+    child.hear("ready")
+    until(lambda: waiting(ledger) >= waiters + tasks, "they wait")
+    child.tell()
+    child.end(PROMPTLY_S)
+    assert owners(ledger) == []
+    assert left_behind(ledger) == []
+    assert is_quiet(read_snapshot(ledger))
+
+
+def test_an_exit_hands_the_slots_on(crew: Crew, ledger: Path) -> None:
+    """What an ending process holds goes to a waiter in another process."""
+    child = crew.start("process_exits", "end_with_error", state=ledger, max_in_flight=1)
+    child.hear("ready")
+    waiter = crew.puppet(ledger, max_in_flight=1)
+    waiter.tell(name="wanted", do="begin_task")
+    until(lambda: waiting(ledger) == 1, "it waits")
+    child.tell()
+    assert waiter.hear("wanted", 5)["got"]
+    assert child.process.wait(PROMPTLY_S) == 3
+    assert owners(ledger) == [waiter.pid]
