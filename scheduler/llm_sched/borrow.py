@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+import weakref
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
@@ -21,10 +22,12 @@ if TYPE_CHECKING:
 class Loan:
     """A held slot as the context sees it."""
 
-    __slots__ = ("_busy", "_pid", "_task", "ledger", "outer", "slot")
+    __slots__ = ("_busy", "_pid", "_slot", "_task", "bucket", "ledger", "outer")
 
     def __init__(self, slot: Slot, ledger: object, outer: Loan | None) -> None:
-        self.slot = slot
+        # Weak: what the context keeps must not keep a slot that its holder has dropped.
+        self._slot = weakref.ref(slot)
+        self.bucket = slot.bucket
         self.ledger = ledger
         self._busy: list[None] = [None]
         self.outer = outer
@@ -33,7 +36,8 @@ class Loan:
 
     def take(self) -> bool:
         """Borrow the slot, if it is free to be borrowed here. `list.pop` is atomic, so two threads cannot both."""
-        if self.slot.released or self._pid != os.getpid():
+        slot = self._slot()
+        if slot is None or slot.released or self._pid != os.getpid():
             return False
         if self._task is not None and _current_task() not in {None, self._task}:
             return False
@@ -51,7 +55,7 @@ class Loan:
         """The innermost loan of that bucket that can be borrowed; it is borrowed then."""
         loan: Loan | None = self
         while loan is not None:
-            if loan.ledger is ledger and loan.slot.bucket == bucket and loan.take():
+            if loan.ledger is ledger and loan.bucket == bucket and loan.take():
                 return loan
             loan = loan.outer
         return None

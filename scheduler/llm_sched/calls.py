@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from llm_sched.mailbox import call_text
 from llm_sched.model import LimitKind, Ticket
 
 if TYPE_CHECKING:
@@ -71,11 +72,19 @@ class Call:
         self.traceparent = ""
         self.seen: Occupancy | None = None
 
+    @property
+    def loop(self) -> int:
+        """Number of the loop to ring; 0 = a thread waits."""
+        return self.door.number if self.door else 0
+
+    def text(self) -> bytes:
+        """The call as it stands in its cell."""
+        return call_text(self.number, self.loop, self.at, self.keys_data)
+
     def ticket(self, owner: str) -> Ticket:
         """The call as the ledger lists it."""
-        loop = self.door.number if self.door else 0
         deadline = round(self.deadline, 3) if self.deadline < float("inf") else 0.0
-        return Ticket(owner, self.number, round(self.at, 6), self.cell, loop, 0.0, deadline, self.traceparent)
+        return Ticket(owner, self.number, round(self.at, 6), self.cell, self.loop, 0.0, deadline, self.traceparent)
 
 
 def by_time(call: Call) -> tuple[float, int]:

@@ -72,39 +72,41 @@ class Engine:
         if self.part.pid != os.getpid():  # forked by something that runs no hooks
             self.after_fork()
         if not self._used:
-            self._used = True
             _register_hooks()
-            _engines.add(self)
-            self.part.store.open()
+            with _opening:
+                if not self._used:
+                    self.part.store.open()
+                    _engines.add(self)
+                    self._used = True
 
-    def acquire(self, target: Target, timeout_s: float) -> Call:
+    def new_call(self, target: Target, timeout_s: float) -> Call:
+        """A call that begins now."""
+        self._begin()
+        return self.part.new_call(target, timeout_s)
+
+    def acquire(self, call: Call) -> None:
         """Acquire in a thread; see `Scheduler.acquire`."""
-        self._begin()
-        call = self.part.new_call(target, timeout_s)
-        waiting.drive(self._steps(call, timeout_s), self.part)
-        return call
+        waiting.drive(self._steps(call), self.part)
 
-    async def acquire_async(self, target: Target, timeout_s: float) -> Call:
+    async def acquire_async(self, call: Call) -> None:
         """Acquire in a task; see `Scheduler.acquire_async`."""
-        from llm_sched import waiting_async  # noqa: PLC0415 - asyncio only where it is used
+        with _opening:
+            from llm_sched import waiting_async  # noqa: PLC0415 - asyncio only where it is used
 
-        self._begin()
-        door = self._door()
+        call.door = self._door()
         try:
-            call = self.part.new_call(target, timeout_s)
-            call.door = door
-            await waiting_async.drive_async(self._steps(call, timeout_s), self.part, call)
-            return call
+            await waiting_async.drive_async(self._steps(call), self.part, call)
         finally:
-            self._leave_door(door)
+            self._leave_door(call.door)
 
-    def _steps(self, call: Call, timeout_s: float) -> waiting.Steps:
-        return waiting.steps(self.part, call, once=timeout_s <= 0, on_wait=self._watch.want, discard=self.discard)
+    def _steps(self, call: Call) -> waiting.Steps:
+        return waiting.steps(self.part, call, once=call.deadline <= call.at, on_wait=self._watch.want, discard=self.discard)
 
     def _door(self) -> LoopDoor:
-        import asyncio  # noqa: PLC0415 - asyncio only where it is used
+        with _opening:
+            import asyncio  # noqa: PLC0415 - asyncio only where it is used
 
-        from llm_sched.loops import LoopDoor  # noqa: PLC0415 - likewise
+            from llm_sched.loops import LoopDoor  # noqa: PLC0415 - likewise
 
         try:
             loop = asyncio.get_running_loop()
@@ -186,14 +188,23 @@ class Engine:
         self.part.start()
 
 
+_opening = threading.Lock()
+"""Held around first use and its imports, and around every fork: a child of a process that is just importing would wait
+for ever for a thread it does not have."""
+
 _hooked: list[int] = []
 
 
 def _register_hooks() -> None:
+    with _opening:
+        _register_once()
+
+
+def _register_once() -> None:
     if not _hooked:
         atexit.register(_at_exit)
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=_after_fork)
+            os.register_at_fork(before=_opening.acquire, after_in_parent=_resume, after_in_child=_after_fork)
     if os.getpid() not in _hooked:
         _hooked.append(os.getpid())
         # Children of multiprocessing end without atexit.
@@ -202,7 +213,13 @@ def _register_hooks() -> None:
             util.Finalize(None, _at_exit, exitpriority=0)
 
 
+def _resume() -> None:
+    with suppress(RuntimeError):  # the fork began before these hooks were there
+        _opening.release()
+
+
 def _after_fork() -> None:
+    _resume()
     engines = list(_engines)
     _engines.clear()
     for engine in engines:

@@ -1,7 +1,7 @@
 """One owner's file in `<state_path>.d/`: proof of life, list of its calls, and where it is rung.
 
 The kernel lock on it is held as long as its process lives. Its first page says who that is; each further cell is one call:
-`bell state due number at keys`, readable with `strings`. Others write into a cell only under the ledger's lock, and only
+`bell state due number loop at keys`, readable with `strings`. Others write into a cell only under the ledger's lock, and only
 for a ticket that the ledger lists; so a cell is never somebody else's. All goes through `pread`/`pwrite`:
 a file that somebody truncates gives an error, not a SIGBUS. The memory map serves only as the futex's address.
 """
@@ -46,8 +46,14 @@ class Entry(NamedTuple):
     cell: int
     state: str
     number: int
+    loop: int
     at: float
     keys: bytes
+
+
+def call_text(number: int, loop: int, at: float, keys: bytes) -> bytes:
+    """A call as it stands in a cell."""
+    return b"%d %d %.6f %s" % (number, loop, at, keys)
 
 
 class Mailbox:
@@ -64,7 +70,11 @@ class Mailbox:
 
     @classmethod
     def create(cls, path: Path, header: bytes, mode: int) -> Mailbox:
-        """Make and lock one's own; the caller holds the ledger's lock, so nobody sweeps it before it is locked."""
+        """Make and lock one's own; the caller holds the ledger's lock, so nobody sweeps it before it is locked.
+
+        A file of that name can only be left from an attempt of one's own that was interrupted.
+        """
+        path.unlink(missing_ok=True)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), mode)
         try:
             host.lock_alive(fd)
@@ -90,6 +100,11 @@ class Mailbox:
                 os.close(fd)
         self.fifos.clear()
         self.fd = -1
+        if self._map is not None:
+            # It has a descriptor of its own, which would keep the lock in a forked child. Whoever still sleeps on the
+            # address is woken by an error.
+            self._map.close()
+            self._map = None
 
     def header(self) -> bytes:
         """Who the owner is, as written by `create`."""
@@ -110,9 +125,9 @@ class Mailbox:
         os.pwrite(self.fd, b"free", HEADER + cell * CELL + 5)
         heapq.heappush(self._free, cell)
 
-    def write(self, cell: int, state: bytes, number: int, at: float, keys: bytes) -> None:
-        """Fill one's own cell."""
-        line = b"0000 %s %020.6f %012d %020.6f %s\n" % (state, 0.0, number, at, keys)
+    def write(self, cell: int, state: bytes, call: bytes) -> None:
+        """Fill one's own cell; `call` is made by `call_text`."""
+        line = b"0000 %s %020.6f %s\n" % (state, 0.0, call)
         os.pwrite(self.fd, line, HEADER + cell * CELL)
 
     def mark(self, cell: int, state: bytes, due: float, seq: int) -> None:
@@ -152,9 +167,9 @@ class Mailbox:
             for start in range(0, len(chunk), CELL):
                 if not chunk[start]:
                     return
-                fields = chunk[start : start + CELL].partition(b"\n")[0].split(b" ", 5)
-                if len(fields) == 6 and fields[1] in {b"held", b"wait"}:  # noqa: PLR2004 - as `write` makes them
+                fields = chunk[start : start + CELL].partition(b"\n")[0].split(b" ", 6)
+                if len(fields) == 7 and fields[1] in {b"held", b"wait"}:  # noqa: PLR2004 - as `write` makes them
                     cell = (offset + start - HEADER) // CELL
                     with contextlib.suppress(ValueError):
-                        yield Entry(cell, fields[1].decode(), int(fields[3]), float(fields[4]), fields[5])
+                        yield Entry(cell, fields[1].decode(), int(fields[3]), int(fields[4]), float(fields[5]), fields[6])
             offset += _CHUNK

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -50,7 +51,7 @@ class Mailroom(Protocol):
         """Reserve a cell."""
         ...
 
-    def write(self, cell: int, state: bytes, number: int, at: float, keys: bytes) -> None:
+    def write(self, cell: int, state: bytes, call: bytes) -> None:
         """Fill a cell of one's own."""
         ...
 
@@ -103,6 +104,8 @@ class FileMailroom:
         self._own_id = ""
         self._own: Mailbox | None = None
         self._mode = 0o600
+        # The watch looks who lives without the ledger's lock, while a transaction may close what it looks at.
+        self._guard = threading.RLock()
 
     @property
     def own(self) -> Mailbox:
@@ -141,7 +144,10 @@ class FileMailroom:
     def _box(self, owner_id: str) -> Mailbox:
         box = self._boxes.get(owner_id)
         if box is None:
-            box = self._boxes[owner_id] = Mailbox.open(self._folder / f"{owner_id}{_SUFFIX}")
+            with self._guard:
+                box = self._boxes.get(owner_id)
+                if box is None:
+                    box = self._boxes[owner_id] = Mailbox.open(self._folder / f"{owner_id}{_SUFFIX}")
         return box
 
     def _unlink(self, owner_id: str) -> None:
@@ -159,21 +165,27 @@ class FileMailroom:
 
     def drop(self) -> None:
         """Close every descriptor and leave the files: for a forked child, whose parent goes on using them."""
-        for fd in self._fifos.values():
+        with self._guard:
+            fifos, self._fifos = self._fifos, {}
+            boxes, self._boxes = self._boxes, {}
+            self._own = None
+        for fd in fifos.values():
             os.close(fd)
-        self._fifos.clear()
-        for box in self._boxes.values():
+        for box in boxes.values():
             box.close()
-        self._boxes.clear()
-        self._own = None
+
+    def after_fork(self) -> None:
+        """In a forked child: another thread of the parent may have held the guard for ever."""
+        self._guard = threading.RLock()
+        self.drop()
 
     def take(self) -> int:
         """See `Mailroom`."""
         return self.own.take()
 
-    def write(self, cell: int, state: bytes, number: int, at: float, keys: bytes) -> None:
+    def write(self, cell: int, state: bytes, call: bytes) -> None:
         """See `Mailroom`."""
-        self.own.write(cell, state, number, at, keys)
+        self.own.write(cell, state, call)
 
     def free(self, cell: int) -> None:
         """See `Mailroom`."""
@@ -213,18 +225,20 @@ class FileMailroom:
 
     def is_alive(self, owner_id: str, owner: Owner) -> bool:
         """See `Mailroom`. Where somebody deleted the mailbox, the process itself is looked for."""
-        path = self._folder / f"{owner_id}{_SUFFIX}"
-        box = self._boxes.get(owner_id)
-        if box is self._own and box:
-            return True
-        if (box and _linked(box.fd)) or path.exists():
-            return self._is_held(path)
+        with self._guard:
+            path = self._folder / f"{owner_id}{_SUFFIX}"
+            box = self._boxes.get(owner_id)
+            if box is self._own and box:
+                return True
+            if (box and _linked(box.fd)) or path.exists():
+                return self._is_held(path)
         return owner.pid_ns == host.pid_namespace() and host.process_alive(owner.pid, owner.started)
 
     def forget(self, gone: Collection[str]) -> None:
         """See `Mailroom`."""
-        for owner_id in gone:
-            self._unlink(owner_id)
+        with self._guard:
+            for owner_id in gone:
+                self._unlink(owner_id)
 
     def headers(self) -> Iterator[tuple[str, Header]]:
         """The living owners, by id."""
@@ -238,7 +252,7 @@ class FileMailroom:
         for entry in self._box(owner_id).entries():
             with contextlib.suppress(msgspec.DecodeError):
                 keys = msgspec.json.decode(entry.keys, type=dict[str, str])
-                yield Claim(owner_id, terms, keys, entry.number, entry.at, entry.cell, entry.state == "held")
+                yield Claim(owner_id, terms, keys, entry.number, entry.loop, entry.at, entry.cell, entry.state == "held")
 
 
 def _linked(fd: int) -> bool:

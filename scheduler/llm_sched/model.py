@@ -192,6 +192,7 @@ class Claim(msgspec.Struct, frozen=True):
     terms: Terms
     keys: dict[str, str]
     number: int
+    loop: int
     at: float
     cell: int
     held: bool

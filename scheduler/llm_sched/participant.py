@@ -124,9 +124,11 @@ class Participant:
         for grant in out.grants:
             lease = grant.lease
             call = self.roll.find(lease.number) if lease.owner == self.owner_id else None
+            loop = lease.loop
             if call:
                 self.arrived(call)
-            self.mailroom.deliver(lease.owner, lease.cell, lease.loop, Word(b"", b"held", 0.0), seq)
+                loop = call.loop
+            self.mailroom.deliver(lease.owner, lease.cell, loop, Word(b"", b"held", 0.0), seq)
         for due in out.dues:
             ticket = due.ticket
             self.mailroom.deliver(ticket.owner, ticket.cell, ticket.loop, Word(b"", b"wait", ticket.due), seq)
@@ -177,7 +179,7 @@ class Participant:
                 if once:
                     self.roll.withdraw(state, call, "refused", out)
             elif not call.granted:
-                self.mailroom.write(call.cell, b"held", call.number, call.at, call.keys_data)
+                self.mailroom.write(call.cell, b"held", call.text())
 
         self.roll.announce(call)
         self._transact(change, deadline)
@@ -191,7 +193,7 @@ class Participant:
         for call in self.roll.announced():
             if call.cell < 0:
                 cell = self.mailroom.take()
-                self.mailroom.write(cell, b"wait", call.number, call.at, call.keys_data)
+                self.mailroom.write(cell, b"wait", call.text())
                 call.cell = cell
             transitions.bucket_for(state, call.bucket, call.keys, state.clock)
             self.roll.enter(call)
@@ -297,6 +299,8 @@ class Participant:
             return True
         state = self.store.read()
         now = self.clock.now()
+        if state.ident != self._ledger:
+            return True
         if any(owner != self.owner_id and not self.mailroom.is_alive(owner, state.owners[owner]) for owner in state.owners):
             return True
         self.owners = frozenset(state.owners)
@@ -330,8 +334,7 @@ class Participant:
     def _reconcile(self, state: State, out: Transition) -> None:
         for call in self.roll.reconcile(state, out):
             self.arrived(call)
-            loop = call.door.number if call.door else 0
-            self.mailroom.deliver(self.owner_id, call.cell, loop, Word(b"", b"held", 0.0), state.seq)
+            self.mailroom.deliver(self.owner_id, call.cell, call.loop, Word(b"", b"held", 0.0), state.seq)
         for name in self.roll.waiting_buckets():
             self.roll.publish(state, name, out)
 

@@ -43,14 +43,12 @@ class Slot:
 
     Attributes:
         bucket: name of the bucket, e.g. `openai/gpt-4o`.
-        waited_s: seconds from the call to the grant; of a borrowed slot 0.
         released: whether it has been given back.
     """
 
-    __slots__ = ("_call", "_engine", "_loan", "_pid", "bucket", "released", "waited_s")
+    __slots__ = ("__weakref__", "_call", "_engine", "_loan", "_pid", "bucket", "released")
 
     bucket: str
-    waited_s: float
     released: bool
 
     def __init__(self, engine: Engine, bucket: str, call: Call | None, loan: Loan | None = None) -> None:
@@ -59,8 +57,12 @@ class Slot:
         self._loan = loan
         self._pid = os.getpid()
         self.bucket = bucket
-        self.waited_s = call.waited_s if call else 0.0
         self.released = False
+
+    @property
+    def waited_s(self) -> float:
+        """Seconds from the call to the grant; of a borrowed slot 0."""
+        return self._call.waited_s if self._call else 0.0
 
     def release(self) -> None:
         """Give the slot back and hand it to the next in the queue. Idempotent, never raises, never blocks a loop."""
@@ -70,7 +72,11 @@ class Slot:
         if self._loan:
             self._loan.give_back()
         elif self._call and self._pid == os.getpid():
-            self._engine.release(self._call)
+            try:
+                self._engine.release(self._call)
+            except BaseException:  # Ctrl-C, on the way
+                self._engine.release_later(self._call)
+                raise
 
     @property
     def lender(self) -> tuple[str, str] | None:
@@ -94,9 +100,11 @@ class Slot:
         return f"<Slot {self.bucket} {state}, waited {self.waited_s:.3f} s>"
 
     def __del__(self) -> None:
-        if not getattr(self, "released", True) and self._call and self._pid == os.getpid():
+        # A slot is made before its call has been granted, so that there is no moment at which a grant has no owner.
+        call = self._call
+        if call and call.granted and not call.over and not self.released and self._pid == os.getpid():
             self.released = True
-            self._engine.release_later(self._call)
+            self._engine.release_later(call)
 
 
 class SlotRequest:
@@ -132,8 +140,11 @@ class SlotRequest:
 
     def _exit(self) -> None:
         slot, token = self._entered.pop()
-        borrow.withdraw(token)
-        slot.release()
+        try:
+            borrow.withdraw(token)
+            slot.release()
+        finally:
+            slot.release()  # Ctrl-C may have come before the first one; else this does nothing
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._exit()
@@ -179,7 +190,7 @@ class Scheduler:
             mailroom or files,
             clock,
             FanOut(observer) if observer else NullObserver(),
-            (ledger.after_fork, files.drop),
+            (ledger.after_fork, files.after_fork),
         )
         weakref.finalize(self, self._engine.retire).atexit = False
 
@@ -201,8 +212,10 @@ class Scheduler:
 
     def acquire(self, *, provider: str | None = None, model: str | None = None, timeout_s: float | None = None) -> Slot:
         """Block this thread until there is a slot, and return it; never borrows. Arguments and errors as for `slot`."""
-        call = self._engine.acquire(self._target(provider, model), self._timeout(timeout_s))
-        return Slot(self._engine, call.bucket, call)
+        call = self._engine.new_call(self._target(provider, model), self._timeout(timeout_s))
+        slot = Slot(self._engine, call.bucket, call)
+        self._engine.acquire(call)
+        return slot
 
     async def acquire_async(
         self, *, provider: str | None = None, model: str | None = None, timeout_s: float | None = None
@@ -212,8 +225,10 @@ class Scheduler:
         Raises:
             SchedulerError: there is no running asyncio loop, e.g. under trio.
         """
-        call = await self._engine.acquire_async(self._target(provider, model), self._timeout(timeout_s))
-        return Slot(self._engine, call.bucket, call)
+        call = self._engine.new_call(self._target(provider, model), self._timeout(timeout_s))
+        slot = Slot(self._engine, call.bucket, call)
+        await self._engine.acquire_async(call)
+        return slot
 
     def borrowed(self, provider: str | None, model: str | None) -> Slot | None:
         """A slot borrowed from the layer around this one, if that holds one in the same bucket."""
@@ -245,4 +260,6 @@ class Scheduler:
     def _timeout(self, timeout_s: float | None) -> float:
         if timeout_s is None:
             return self.policy.timeout_s
-        return Policy(timeout_s=timeout_s).timeout_s
+        if type(timeout_s) in {int, float} and timeout_s >= 0:
+            return timeout_s
+        return Policy(timeout_s=timeout_s).timeout_s  # says what is wrong with it

@@ -181,7 +181,7 @@ class MemoryMailroom:
             words[cell] = Word(b"0000", b"took", 0.0)
             return cell
 
-    def write(self, cell: int, state: bytes, number: int, at: float, keys: bytes) -> None:  # noqa: ARG002 - the protocol's
+    def write(self, cell: int, state: bytes, call: bytes) -> None:  # noqa: ARG002 - the protocol's
         """See `llm_sched.mailroom.Mailroom`."""
         with self._post.rung:
             self._box.words[cell] = Word(b"0000", state, 0.0)

@@ -48,9 +48,13 @@ class Watch:
                     self._thread.start()
 
     def stop(self) -> None:
-        """Let the thread end."""
+        """Let the thread end, and wait for it: it reads from descriptors that the caller is about to close."""
         self._stopped = True
         self._wanted.set()
+        thread = self._thread
+        if thread and thread is not threading.current_thread():
+            self._part.mailroom.nudge(self._part.owner_id)
+            thread.join(_REPAIR_PATIENCE_S)
 
     def _run(self) -> None:
         try:
@@ -107,7 +111,8 @@ class Watch:
         for fd in self._pidfds.values():
             poll.register(fd, select.POLLIN)
         nudges = self._part.mailroom.listen(WATCH)
-        poll.register(nudges, select.POLLIN)
+        if nudges >= 0:
+            poll.register(nudges, select.POLLIN)
         events = {fd for fd, _ in poll.poll(seconds * 1000)}
         if nudges in events:
             os.read(nudges, 4096)

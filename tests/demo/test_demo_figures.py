@@ -46,9 +46,7 @@ def test_slots_that_were_free_all_along_make_no_gap() -> None:
 
 
 @given(freed=st.lists(times), taken=st.lists(times), waits=intervals, slots=st.integers(0, 4))
-def test_gaps_are_never_negative(
-    freed: list[float], taken: list[float], waits: list[figures.Interval], slots: int
-) -> None:
+def test_gaps_are_never_negative(freed: list[float], taken: list[float], waits: list[figures.Interval], slots: int) -> None:
     """Whatever the times, a slot is taken after it was freed."""
     assert all(gap >= 0 for gap in figures.handoffs(freed, taken, waits, slots))
 

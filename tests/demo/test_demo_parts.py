@@ -137,9 +137,7 @@ def a_view(*, done: int = 3, failed: int = 0, elapsed_s: float | None = 2.0) -> 
 def test_a_line_says_it_all() -> None:
     """Calls, bucket, provider, failures."""
     text = screen.line(a_view(failed=2))
-    assert text == (
-        "3/10 calls | stub/gpt-demo: 3/4 in flight, 12 waiting | provider: 3 now, peak 5, 7 refused | 2 failed"
-    )
+    assert text == ("3/10 calls | stub/gpt-demo: 3/4 in flight, 12 waiting | provider: 3 now, peak 5, 7 refused | 2 failed")
 
 
 def test_the_picture_shows_buckets_workers_and_provider() -> None:

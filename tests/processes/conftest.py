@@ -6,7 +6,6 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-
 from process_crew import Crew
 from process_witness import Witness
 

@@ -11,8 +11,9 @@ import threading
 import time
 from typing import Any
 
-from llm_sched import Policy, Scheduler, SlotTimeout
 from process_child import hear, say
+
+from llm_sched import Policy, Scheduler, SlotTimeout
 
 
 def wait_in_main_thread(state: str, **policy: Any) -> None:

@@ -10,8 +10,9 @@ import signal
 import threading
 from typing import Any
 
-from llm_sched import Policy, Scheduler, SlotTimeout
 from process_child import hear, say
+
+from llm_sched import Policy, Scheduler, SlotTimeout
 
 
 def _try(scheduler: Scheduler, timeout_s: float = 0.0) -> bool:
@@ -59,14 +60,14 @@ def _try_all_but_one(scheduler: Scheduler, cap: int) -> bool:
     return True
 
 
-def leave_a_child_behind(state: str, *, waiters: int = 0, how: str = "fork", **policy: Any) -> None:
+def leave_a_child_behind(state: str, *, waiters: int = 0, how: str, **policy: Any) -> None:
     """Hold a slot, with threads that wait, and start a child that outlives this process; then wait to be killed."""
     scheduler = Scheduler(Policy(state_path=state, **policy))
     slot = scheduler.acquire(provider="p", model="m")
     for _ in range(waiters):
         threading.Thread(target=scheduler.acquire, kwargs={"provider": "p", "model": "m"}, daemon=True).start()
     hear()
-    if how == "fork":
+    if how == "os.fork":
         if not os.fork():
             say(name="orphan", pid=os.getpid())
             signal.pause()
@@ -137,6 +138,8 @@ def _come_and_go(scheduler: Scheduler) -> None:
 def fork_all_the_time(state: str, *, forks: int, **policy: Any) -> None:
     """Fork again and again while threads run transactions; each child takes and gives back slots and ends."""
     scheduler = Scheduler(Policy(state_path=state, **policy))
+    # Python itself cannot fork safely while another thread imports; the first slot imports what the later ones need.
+    scheduler.acquire(provider="p", model="m").release()
     stopping = threading.Event()
 
     def work() -> None:

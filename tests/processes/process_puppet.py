@@ -6,8 +6,9 @@ import asyncio
 import threading
 from typing import Any
 
-from llm_sched import Policy, Scheduler, SchedulerError, Slot
 from process_child import hear, say
+
+from llm_sched import Policy, Scheduler, SchedulerError, Slot
 
 
 class Puppet:

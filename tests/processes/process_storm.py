@@ -9,9 +9,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from llm_sched import Policy, Scheduler, SlotTimeout
 from process_child import hear, say
 from process_witness import Witness
+
+from llm_sched import Policy, Scheduler, SlotTimeout
 
 
 class Storm:

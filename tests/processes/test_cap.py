@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
-from llm_sched import read_snapshot
 from process_crew import until
 from process_ledger import is_quiet, left_behind, owners
+
+from llm_sched import read_snapshot
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,9 +22,7 @@ CAP = 8
 def storm_of_threads_and_tasks(crew: Crew, ledger: Path, witness: Path, *, rounds: int, portable: bool = False) -> int:
     """Run 8 processes x 25 threads beside 2 processes x 25 tasks to their end; return how many slots they took."""
     plan = [{"threads": 25}] * 8 + [{"tasks": 25}] * 2
-    children = [
-        crew.storm(ledger, witness, rounds=rounds, portable=portable, max_in_flight=CAP, **each) for each in plan
-    ]
+    children = [crew.storm(ledger, witness, rounds=rounds, portable=portable, max_in_flight=CAP, **each) for each in plan]
     for child in children:
         child.hear("done")
     for child in children:
@@ -57,9 +55,7 @@ def test_the_cap_holds_for_long(crew: Crew, ledger: Path, witness: Witness, witn
 def test_impatient_calls_lose_no_slot(crew: Crew, ledger: Path, witness: Witness, witness_path: Path) -> None:
     """Where half of the calls give up after moments, no slot is lost and none is given twice."""
     plan = [{"threads": 12}, {"threads": 12}, {"tasks": 24}]
-    children = [
-        crew.storm(ledger, witness_path, rounds=15, impatient=0.5, max_in_flight=3, **each) for each in plan
-    ]
+    children = [crew.storm(ledger, witness_path, rounds=15, impatient=0.5, max_in_flight=3, **each) for each in plan]
     for child in children:
         child.hear("done")
         until(lambda: is_quiet(read_snapshot(ledger)) or witness.inside > 0, "quiet or busy")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-import pytest
-
 import process_damage
-from llm_sched import read_snapshot
+import pytest
 from process_crew import until
 from process_ledger import in_flight, is_quiet, waiting
+
+from llm_sched import read_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,9 +63,7 @@ def test_waiters_survive_damage(crew: Crew, ledger: Path, damage: Callable[[Path
 
 
 @every_damage
-def test_a_waiter_gets_a_dead_holders_slot_after_damage(
-    crew: Crew, ledger: Path, damage: Callable[[Path], None]
-) -> None:
+def test_a_waiter_gets_a_dead_holders_slot_after_damage(crew: Crew, ledger: Path, damage: Callable[[Path], None]) -> None:
     """A holder that dies after the damage still gives its slot back by itself."""
     holder, waiter = (crew.puppet(ledger, max_in_flight=1) for _ in range(2))
     assert holder.ask("held", do="acquire")["got"]

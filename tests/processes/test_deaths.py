@@ -6,10 +6,10 @@ import signal
 from typing import TYPE_CHECKING
 
 import pytest
-
-from llm_sched import read_snapshot
 from process_crew import until
 from process_ledger import in_flight, is_quiet, left_behind, owners, waiting
+
+from llm_sched import read_snapshot
 
 if TYPE_CHECKING:
     from pathlib import Path

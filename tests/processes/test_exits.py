@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
-from llm_sched import read_snapshot
 from process_crew import until
 from process_ledger import is_quiet, left_behind, owners, waiting
+
+from llm_sched import read_snapshot
 
 if TYPE_CHECKING:
     from pathlib import Path

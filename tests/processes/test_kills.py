@@ -7,10 +7,10 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-
-from llm_sched import Snapshot, read_snapshot
 from process_crew import until
 from process_ledger import is_quiet, left_behind, owners
+
+from llm_sched import Snapshot, read_snapshot
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -107,8 +107,6 @@ def test_thirty_kills_leave_everything_intact(crew: Crew, ledger: Path, witness:
 
 @pytest.mark.soak
 @pytest.mark.timeout(900)
-def test_three_hundred_kills_leave_everything_intact(
-    crew: Crew, ledger: Path, witness: Witness, witness_path: Path
-) -> None:
+def test_three_hundred_kills_leave_everything_intact(crew: Crew, ledger: Path, witness: Witness, witness_path: Path) -> None:
     """The same with 300 kills."""
     check_kills(crew, ledger, witness, witness_path, 300)

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
-from llm_sched import read_snapshot
 from process_crew import PATIENCE_S, until
 from process_ledger import in_flight, is_quiet, waiting
+
+from llm_sched import read_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,15 +93,11 @@ def test_a_process_stopped_inside_a_transaction_is_named(
 
 
 @pytest.mark.skipif(not Path("/proc/locks").exists(), reason="needs /proc/locks to see who has a lock")
-def test_a_waiter_times_out_while_the_lock_is_stuck(
-    crew: Crew, ledger: Path, witness: Witness, witness_path: Path
-) -> None:
+def test_a_waiter_times_out_while_the_lock_is_stuck(crew: Crew, ledger: Path, witness: Witness, witness_path: Path) -> None:
     """A call that already waits, in a thread or a task, ends in time although it cannot withdraw; its ticket goes later."""
     holder, waiter = (crew.puppet(ledger, max_in_flight=1) for _ in range(2))
     assert holder.ask("held", do="acquire")["got"]
-    busy = crew.start(
-        "process_bodies", "ask_for_other_buckets", state=ledger, max_in_flight=1
-    )
+    busy = crew.start("process_bodies", "ask_for_other_buckets", state=ledger, max_in_flight=1)
     waiter.tell(name="thread", do="begin", timeout_s=3)
     waiter.tell(name="task", do="begin_task", timeout_s=3)
     until(lambda: waiting(ledger) == 2, "they wait")
@@ -117,9 +113,7 @@ def test_a_waiter_times_out_while_the_lock_is_stuck(
 
 
 @pytest.mark.skipif(not Path("/proc/locks").exists(), reason="needs /proc/locks to see who has a lock")
-def test_killed_inside_a_transaction_others_go_on(
-    crew: Crew, ledger: Path, witness: Witness, witness_path: Path
-) -> None:
+def test_killed_inside_a_transaction_others_go_on(crew: Crew, ledger: Path, witness: Witness, witness_path: Path) -> None:
     """A process that is killed while it has the file lock leaves the others able to go on at once."""
     puppet = crew.puppet(ledger, max_in_flight=2)
     assert puppet.ask("first", do="acquire")["got"]

@@ -199,7 +199,7 @@ class EveryHistory(RuleBasedStateMachine):
         calls = [(key, at, False) for key, at in account.waiting.items()] + [(key, 0.0, True) for key in account.holding]
         for key, at, held in calls:
             self.state.owners.setdefault(key.owner, Owner(1, USERS[key.owner]))
-            claim = Claim(key.owner, account.terms[key[:2]], {"model": key.bucket}, key.number, at, key.number, held)
+            claim = Claim(key.owner, account.terms[key[:2]], {"model": key.bucket}, key.number, 0, at, key.number, held)
             transitions.adopt(self.state, key.bucket, claim)
             if held:
                 account.holding[key] = self.state.clock

@@ -133,7 +133,7 @@ def test_a_lost_ledger_is_made_again_from_what_the_living_hold() -> None:
     """Held slots count against the cap; tickets keep their call times."""
     ledger = Ledger(ONE, origin="rebuilt")
     for number, at, held in ((3, 30.0, False), (1, 10.0, True), (2, 20.0, False)):
-        transitions.adopt(ledger.state, BUCKET, Claim("1-a", ONE, KEYS, number, at, number, held))
+        transitions.adopt(ledger.state, BUCKET, Claim("1-a", ONE, KEYS, number, 0, at, number, held))
     newcomer = ledger.ask("2-b")
     assert (ledger.held(), ledger.waiting()) == ([1], [2, 3, newcomer])
 
@@ -145,5 +145,5 @@ def test_a_bucket_idle_for_an_hour_is_dropped_when_the_next_is_made() -> None:
     for name, now in (("busy", START), ("new", START + liveness.IDLE_BUCKET_S + 1)):
         ledger.at(now)
         transitions.bucket_for(ledger.state, name, KEYS, ledger.now)
-        transitions.adopt(ledger.state, "busy", Claim("1-a", ONE, KEYS, 50, START, 50, held=True))
+        transitions.adopt(ledger.state, "busy", Claim("1-a", ONE, KEYS, 50, 0, START, 50, held=True))
     assert list(ledger.state.buckets) == ["busy", "new"]

@@ -62,17 +62,6 @@ def test_the_last_install_wins() -> None:
         assert slot.bucket == "two/default"
 
 
-def test_a_slot_of_an_earlier_install_stays_valid(path: Path) -> None:
-    """It is held until it is released."""
-    install(Policy(max_in_flight=1))
-    slot = default.current().acquire()
-    install(Policy(max_in_flight=2))
-    held = [read_snapshot(path).buckets[0].in_flight]
-    slot.release()
-    held.append(read_snapshot(path).buckets[0].in_flight)
-    assert held == [1, 0]
-
-
 @pytest.mark.usefixtures("path")
 def test_installing_the_same_policy_again_changes_nothing() -> None:
     """So a library may install what its user has installed."""

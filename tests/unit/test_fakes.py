@@ -76,7 +76,7 @@ def test_news_change_the_bell_and_ring_the_loop() -> None:
     room = MemoryMailroom(JumpClock())
     room.join("1-a", HEADER, ())
     cell, fd = room.take(), room.listen(3)
-    room.write(cell, b"wait", 1, 0.0, b"")
+    room.write(cell, b"wait", b"")
     words = [room.look(cell)]
     for _ in range(2):
         room.neighbour().deliver("1-a", cell, 3, Word(b"", b"held", 7.0), 1)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from llm_sched import LedgerError, host, mailbox
-from llm_sched.mailbox import CELL, HEADER, Entry, Mailbox
+from llm_sched.mailbox import CELL, HEADER, Entry, Mailbox, call_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,10 +72,10 @@ def test_a_mailbox_that_cannot_be_written_is_not_left_behind(tmp_path: Path, mon
 def test_a_mailbox_lists_what_holds_and_waits(box: Mailbox) -> None:
     """In the order of its cells; free cells are passed over."""
     for number, state in ((1, b"held"), (2, b"wait"), (3, b"wait")):
-        box.write(box.take(), state, number, 1000.5 + number, KEYS)
+        box.write(box.take(), state, call_text(number, 0, 1000.5 + number, KEYS))
     box.free(1)
     other = Mailbox.open(box.path)
-    assert list(other.entries()) == [Entry(0, "held", 1, 1001.5, KEYS), Entry(2, "wait", 3, 1003.5, KEYS)]
+    assert list(other.entries()) == [Entry(0, "held", 1, 0, 1001.5, KEYS), Entry(2, "wait", 3, 0, 1003.5, KEYS)]
     other.close()
 
 
@@ -99,7 +99,7 @@ def test_more_calls_than_cells_are_refused_with_advice(box: Mailbox, monkeypatch
 def test_a_ring_changes_the_bell_and_brings_the_news(box: Mailbox) -> None:
     """A slot, or when the token is due."""
     cell = box.take()
-    box.write(cell, b"wait", 1, 5.0, KEYS)
+    box.write(cell, b"wait", call_text(1, 0, 5.0, KEYS))
     seen = [box.look(cell)]
     other = Mailbox.open(box.path)
     for state, due, seq in ((b"wait", 123.25, 7), (b"held", 0.0, 0x10008)):
@@ -112,22 +112,22 @@ def test_a_ring_changes_the_bell_and_brings_the_news(box: Mailbox) -> None:
 def test_a_ring_leaves_the_call_as_it_was(box: Mailbox) -> None:
     """Number, time and keys are its owner's."""
     cell = box.take()
-    box.write(cell, b"wait", 42, 1234.567891, KEYS)
+    box.write(cell, b"wait", call_text(42, 0, 1234.567891, KEYS))
     box.mark(cell, b"held", 0.0, 3)
-    assert list(box.entries()) == [Entry(cell, "held", 42, 1234.567891, KEYS)]
+    assert list(box.entries()) == [Entry(cell, "held", 42, 0, 1234.567891, KEYS)]
 
 
 def test_damaged_lines_are_passed_over(box: Mailbox) -> None:
     """The others still count."""
     for number in (1, 2, 3):
-        box.write(box.take(), b"held", number, 1.0, KEYS)
+        box.write(box.take(), b"held", call_text(number, 0, 1.0, KEYS))
     os.pwrite(box.fd, b"0000 held what is this?\n", HEADER + CELL)
     assert [entry.number for entry in box.entries()] == [1, 3]
 
 
 def test_a_mailbox_that_somebody_truncated_is_an_empty_list(box: Mailbox) -> None:
     """And no crash."""
-    box.write(box.take(), b"held", 1, 1.0, KEYS)
+    box.write(box.take(), b"held", call_text(1, 0, 1.0, KEYS))
     os.ftruncate(box.fd, 0)
     assert (list(box.entries()), box.header(), box.look(0)) == ([], b"", (b"", b"", 0.0))
 
@@ -135,14 +135,14 @@ def test_a_mailbox_that_somebody_truncated_is_an_empty_list(box: Mailbox) -> Non
 def test_entries_go_on_over_many_pages(box: Mailbox) -> None:
     """As many as calls."""
     for number in range(300):
-        box.write(box.take(), b"wait", number, 1.0, KEYS)
+        box.write(box.take(), b"wait", call_text(number, 0, 1.0, KEYS))
     assert [entry.cell for entry in box.entries()] == list(range(300))
 
 
 def test_a_new_file_takes_over_the_cells_of_a_deleted_one(box: Mailbox, tmp_path: Path) -> None:
     """What was listed is listed, what was free is free."""
     for number in (1, 2, 3):
-        box.write(box.take(), b"held", number, 1.0, KEYS)
+        box.write(box.take(), b"held", call_text(number, 0, 1.0, KEYS))
     box.free(1)
     box.path.unlink()
     again = Mailbox.create(tmp_path / "1-a.box", b"{}", 0o600)

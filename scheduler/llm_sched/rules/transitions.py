@@ -262,10 +262,10 @@ def adopt(state: State, name: str, claim: Claim) -> None:
     bucket = bucket_for(state, name, claim.keys, state.clock)
     member = member_for(bucket, claim.owner, claim.terms)
     if claim.held:
-        bucket.leases.append(Lease(claim.owner, claim.number, state.clock, 0.0, claim.cell))
+        bucket.leases.append(Lease(claim.owner, claim.number, state.clock, 0.0, claim.cell, claim.loop))
         member.held += 1
     else:
-        queueing.insert(bucket.queue, Ticket(claim.owner, claim.number, claim.at, claim.cell))
+        queueing.insert(bucket.queue, Ticket(claim.owner, claim.number, claim.at, claim.cell, claim.loop))
         member.waiting += 1
     if claim.terms.requests_per_minute:
         bucket.tat = token_bucket.empty(claim.terms, state.clock)

@@ -54,7 +54,7 @@ class FileStore:
     def open(self) -> None:
         """See `Store`."""
         if self._lock is None:
-            self._prepare()
+            self._prepare()  # only here and in `transact`, which comes after it: threads begin with `open`, one by one
 
     def transact(
         self, change: Callable[[State], OutcomeT], commit: Callable[[OutcomeT, int], None], deadline: float | None
