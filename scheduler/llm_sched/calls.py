@@ -27,7 +27,7 @@ class Call:
 
     Attributes:
         keys: the bucket's key/value pairs; `bucket` is its name.
-        number: unique within the owner.
+        owner: id of the owner that made it; `number` is unique within that.
         at: when the call was made; `deadline` when it gives up (`inf` = never).
         cell: its cell in the owner's mailbox; -1 = none.
         bell: the last ring that its task was woken for.
@@ -52,12 +52,14 @@ class Call:
         "keys_data",
         "number",
         "over",
+        "owner",
         "seen",
         "traceparent",
         "waited_s",
     )
 
-    def __init__(self, target: Target, number: int, at: float, timeout_s: float) -> None:
+    def __init__(self, target: Target, owner: str, number: int, at: float, timeout_s: float) -> None:
+        self.owner = owner
         self.keys, self.bucket, self.keys_data = target
         self.number = number
         self.at = at
@@ -81,10 +83,10 @@ class Call:
         """The call as it stands in its cell."""
         return call_text(self.number, self.loop, self.at, self.keys_data)
 
-    def ticket(self, owner: str) -> Ticket:
+    def ticket(self) -> Ticket:
         """The call as the ledger lists it."""
         deadline = round(self.deadline, 3) if self.deadline < float("inf") else 0.0
-        return Ticket(owner, self.number, round(self.at, 6), self.cell, self.loop, 0.0, deadline, self.traceparent)
+        return Ticket(self.owner, self.number, round(self.at, 6), self.cell, self.loop, 0.0, deadline, self.traceparent)
 
 
 def by_time(call: Call) -> tuple[float, int]:

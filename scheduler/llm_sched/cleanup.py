@@ -13,7 +13,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from llm_sched.errors import LedgerError
+from llm_sched.errors import LedgerError, SchedulerError
 from llm_sched.store import BusyError
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ class Cleanup:
             job(None if on_event_loop() else time.monotonic() + _PATIENCE_S)
         except (BusyError, LedgerError, OSError):
             self.later(job)
+        except SchedulerError:  # closed: all has been given back
+            return
         except BaseException:  # a second Ctrl-C
             self.later(job)
             raise
@@ -78,6 +80,8 @@ class Cleanup:
             except (BusyError, LedgerError, OSError):
                 time.sleep(pause)
                 pause = min(pause * 2, _RETRY_LAST_S)
+            except SchedulerError:  # closed: all has been given back
+                return
             else:
                 return
 

@@ -14,8 +14,9 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from llm_sched import waiting
+from llm_sched import ending, waiting
 from llm_sched.cleanup import Cleanup
+from llm_sched.ending import rest_if_ending
 from llm_sched.errors import LedgerError, SchedulerError
 from llm_sched.participant import Participant
 from llm_sched.store import BusyError
@@ -59,7 +60,8 @@ class Engine:
         observer: Observer,
         after_fork: Iterable[Callable[[], None]],
     ) -> None:
-        self.part = Participant(policy, store, mailroom, clock, observer)
+        self._new_participant = partial(Participant, policy, store, mailroom, clock, observer)
+        self.part = self._new_participant()
         self._watch = Watch(self.part)
         self._cleanup = Cleanup()
         self._doors: dict[asyncio.AbstractEventLoop, LoopDoor] = {}
@@ -69,6 +71,7 @@ class Engine:
         self._retired = False
 
     def _begin(self) -> None:
+        rest_if_ending()
         if self.part.pid != os.getpid():  # forked by something that runs no hooks
             self.after_fork()
         if not self._used:
@@ -137,12 +140,12 @@ class Engine:
 
     def release(self, call: Call) -> None:
         """Give a slot back; never raises, never blocks an event loop."""
-        if self._used:  # else all has been given back by `close`
+        if call.owner == self.part.owner_id:  # else all has been given back by `close`
             self._cleanup.run(partial(self._release, call))
 
     def release_later(self, call: Call) -> None:
         """Give a slot back from a finalizer."""
-        if self._used:
+        if call.owner == self.part.owner_id:
             self._cleanup.later(partial(self._release, call))
 
     def _release(self, call: Call, deadline: float | None) -> None:
@@ -152,7 +155,7 @@ class Engine:
 
     def discard(self, call: Call) -> None:
         """Take an interrupted call out; never raises, never blocks an event loop."""
-        if self._used and not call.over:
+        if call.owner == self.part.owner_id and not call.over:
             self._cleanup.run(partial(self.part.cancel, call))
 
     def retire(self) -> None:
@@ -172,6 +175,7 @@ class Engine:
         self._watch.stop()
         with suppress(BusyError, LedgerError, OSError):
             self.part.leave(time.monotonic() + _LEAVE_PATIENCE_S)
+        self.part = self._new_participant()
         self._watch = Watch(self.part)
         self._used = False
         _engines.discard(self)
@@ -222,10 +226,12 @@ def _after_fork() -> None:
     _resume()
     engines = list(_engines)
     _engines.clear()
+    ending.undo()
     for engine in engines:
         engine.after_fork()
 
 
 def _at_exit() -> None:
+    ending.begin()
     for engine in list(_engines):
         engine.close()

@@ -41,7 +41,7 @@ class Clock:
 def boot_id() -> str:
     """What tells this boot from every other; empty where the platform has no such thing."""
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return Path("/proc/sys/kernel/random/boot_id").read_bytes().decode().strip()
     except OSError:
         return ""
 
@@ -51,7 +51,7 @@ def machine_id() -> str:
     """What tells this machine from others that share a file system."""
     for name in ("/etc/machine-id", "/var/lib/dbus/machine-id"):
         try:
-            text = Path(name).read_text(encoding="ascii").strip()
+            text = Path(name).read_bytes().decode().strip()
         except OSError:
             continue
         if text:
@@ -139,7 +139,7 @@ def lock_holder(path: Path) -> int:
     """Pid of the process that holds the lock on `path`, from the kernel's own list; 0 if it cannot be told."""
     try:
         status = path.stat()
-        listing = Path("/proc/locks").read_text(encoding="ascii")
+        listing = Path("/proc/locks").read_bytes().decode()
     except OSError:
         return 0
     wanted = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"

@@ -160,6 +160,12 @@ class Mailbox:
             offset += _CHUNK
         self._free, self._used = old._free, old._used
 
+    def turn_away(self) -> Iterator[int]:
+        """Change every bell, so that nobody goes to sleep here any more; yield the cells, whose sleepers must be woken."""
+        for cell in range(self._used):
+            os.pwrite(self.fd, b"gone", HEADER + cell * CELL)
+            yield cell
+
     def entries(self) -> Iterator[Entry]:
         """All calls that hold or wait; damaged lines are passed over."""
         offset = HEADER

@@ -83,6 +83,10 @@ class Mailroom(Protocol):
         """Whether an owner lives."""
         ...
 
+    def is_intact(self) -> bool:
+        """Whether others can still find one's own mailbox; else `join` makes it again."""
+        ...
+
     def forget(self, gone: Collection[str]) -> None:
         """Remove what owners who are gone have left."""
         ...
@@ -126,6 +130,9 @@ class FileMailroom:
         if replaced:
             box.take_over(replaced)
         self._own = self._boxes[owner_id] = box
+        if replaced:
+            for cell in replaced.turn_away():
+                self._bell.wake(replaced, cell)
         self._sweep(known)
 
     def _sweep(self, known: Collection[str]) -> None:
@@ -206,6 +213,8 @@ class FileMailroom:
             box.mark(cell, news.state, news.due, seq)
             if not loop:
                 self._bell.wake(box, cell)
+            elif owner_id == self._own_id and loop in self._fifos:
+                os.write(self._fifos[loop], b"!")  # works also when somebody has deleted the FIFO's name
             elif wakeup.has_fifos():
                 wakeup.ring(box, loop)
 
@@ -233,6 +242,11 @@ class FileMailroom:
             if (box and _linked(box.fd)) or path.exists():
                 return self._is_held(path)
         return owner.pid_ns == host.pid_namespace() and host.process_alive(owner.pid, owner.started)
+
+    def is_intact(self) -> bool:
+        """See `Mailroom`."""
+        own = self._own
+        return own is None or _linked(own.fd)
 
     def forget(self, gone: Collection[str]) -> None:
         """See `Mailroom`."""

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from llm_sched import host
 from llm_sched.calls import Call, Occupancy
+from llm_sched.ending import rest_if_ending
+from llm_sched.errors import SchedulerError
 from llm_sched.mailbox import Word
 from llm_sched.mailroom import Header
 from llm_sched.model import Owner, Transition
@@ -48,9 +50,8 @@ class Participant:
         self.mailroom = mailroom
         self.clock = clock
         self.observer = observer
+        self.closed = False
         self._terms = policy.terms()
-        # Never starts again, so that a slot from before `leave` cannot be taken for a later one.
-        self._numbers = itertools.count(1)
         self.start()
 
     def start(self) -> None:
@@ -60,13 +61,14 @@ class Participant:
         self.owners: frozenset[str] = frozenset()
         self.roll = Roll(self.owner_id, self._terms)
         self._probed_at = float("-inf")
+        self._numbers = itertools.count(1)
         self._unsure = False
         self._ledger = ""
         self._newcomer = False
 
     def new_call(self, target: Target, timeout_s: float) -> Call:
         """A call that begins now; `timeout_s` in seconds, `inf` = for ever."""
-        return Call(target, next(self._numbers), self.clock.now(), timeout_s)
+        return Call(target, self.owner_id, next(self._numbers), self.clock.now(), timeout_s)
 
     # -- transactions ------------------------------------------------------------------------------------------------
 
@@ -74,6 +76,7 @@ class Participant:
         """Run a change for this owner; without `join` only if the ledger knows it, else there is nothing to change."""
 
         def run(state: State) -> Transition:
+            self.check_open()
             out = Transition()
             if state.boot != host.boot_id():
                 transitions.reboot(state, host.boot_id())
@@ -295,7 +298,7 @@ class Participant:
 
     def needs_repair(self) -> bool:
         """Whether something went past the ordinary ways: the dead, the overdue, a lost ring or ledger. Takes no lock."""
-        if not self.store.intact():
+        if not self.store.intact() or not self.mailroom.is_intact():
             return True
         state = self.store.read()
         now = self.clock.now()
@@ -338,10 +341,19 @@ class Participant:
         for name in self.roll.waiting_buckets():
             self.roll.publish(state, name, out)
 
+    def check_open(self) -> None:
+        """Raise SchedulerError after `leave`: what still waits then has nothing to wait for."""
+        if self.closed:
+            rest_if_ending()
+            raise SchedulerError("the scheduler was closed while this call waited")
+
     def leave(self, deadline: float | None) -> None:
-        """Give everything back and take this owner out of the ledger."""
+        """Give everything back and take this owner out of the ledger, for good; whoever waits here is told."""
 
         def change(state: State, out: Transition) -> None:
+            self.closed = True
+            for call in self.roll.published():
+                self.mailroom.deliver(self.owner_id, call.cell, call.loop, Word(b"", b"gone", 0.0), state.seq)
             for call in self.roll.held():
                 transitions.release(state, call.bucket, self.owner_id, call.number, out)
             transitions.reap(state, [self.owner_id], out)
@@ -349,6 +361,6 @@ class Participant:
         try:
             self._transact(change, deadline, join=False)
         finally:
+            self.closed = True
             self.mailroom.leave()
             self.store.close()
-            self.start()

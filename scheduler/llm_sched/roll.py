@@ -102,7 +102,7 @@ class Roll:
         mine = sum(map(self.owns, bucket.queue)) if backlog else 0
         fresh = backlog[: max(0, WINDOW - mine)]
         for call in fresh:
-            transitions.enqueue(state, name, call.ticket(self.owner_id), self._terms, out)
+            transitions.enqueue(state, name, call.ticket(), self._terms, out)
             self._published[call.number] = call
         # Only now: an interrupt may leave a call in both, which `reconcile` puts right, but never in neither.
         del backlog[: len(fresh)]
@@ -122,7 +122,7 @@ class Roll:
             self._published.pop(call.number, None)
             transitions.withdraw(state, call.bucket, self.owner_id, call.number, kind, out)
         else:
-            transitions.give_up(state, call.bucket, call.ticket(self.owner_id), kind, out)
+            transitions.give_up(state, call.bucket, call.ticket(), kind, out)
         self.publish(state, call.bucket, out)
 
     def _leave_backlog(self, call: Call) -> bool:

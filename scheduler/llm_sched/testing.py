@@ -236,6 +236,10 @@ class MemoryMailroom:
         """See `llm_sched.mailroom.Mailroom`."""
         return owner_id in self._post.boxes
 
+    def is_intact(self) -> bool:
+        """See `Mailroom`."""
+        return True
+
     def forget(self, gone: Collection[str]) -> None:
         """See `llm_sched.mailroom.Mailroom`."""
         with self._post.rung:

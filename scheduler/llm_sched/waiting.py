@@ -91,6 +91,7 @@ def steps(part: Participant, call: Call, *, once: bool, on_wait: Callable[[], No
 
 def _wait(part: Participant, call: Call) -> Steps:
     while not call.granted:
+        part.check_open()
         now = part.clock.now()
         if now >= call.deadline:
             yield Run(partial(part.time_out, call), now + _LAST_LOOK_S)
@@ -156,7 +157,7 @@ def _sleep(step: Park, part: Participant) -> None:
     is_main = threading.current_thread() is threading.main_thread()
     longest = _MAIN_THREAD_NAP_S if is_main else LONGEST_NAP_S
     call = step.call
-    while not call.granted:
+    while not call.granted and not part.closed:
         word = part.mailroom.look(call.cell)
         if word.state == b"held":
             part.arrived(call)

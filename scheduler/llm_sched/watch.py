@@ -44,8 +44,9 @@ class Watch:
             with self._start_lock:
                 if self._thread is None:
                     self._stopped = False
-                    self._thread = threading.Thread(target=self._run, name="llm-sched-watch", daemon=True)
-                    self._thread.start()
+                    thread = threading.Thread(target=self._run, name="llm-sched-watch", daemon=True)
+                    thread.start()
+                    self._thread = thread
 
     def stop(self) -> None:
         """Let the thread end, and wait for it: it reads from descriptors that the caller is about to close."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
+import tempfile
+from contextlib import suppress
 from typing import Any
 
 from process_child import hear, say
 from process_puppet import serve
 
-from llm_sched import Policy, Scheduler
+from llm_sched import Policy, Scheduler, SlotTimeout
 
 
 def ask_for_other_buckets(state: str, **policy: Any) -> None:
@@ -27,8 +30,25 @@ def stay(state: str) -> None:
     hear()
 
 
+def import_what_is_needed_later() -> None:
+    """Use everything once: Python's own files may lie where another user cannot read them."""
+    with tempfile.TemporaryDirectory() as folder:
+        scheduler = Scheduler(Policy(state_path=f"{folder}/state.json", max_in_flight=1))
+        with scheduler.slot(), suppress(SlotTimeout):
+            scheduler.acquire(timeout_s=0.01)
+        with suppress(SlotTimeout):
+            asyncio.run(_wait_in_vain(scheduler))
+        scheduler.close()
+
+
+async def _wait_in_vain(scheduler: Scheduler) -> None:
+    async with scheduler.slot():
+        await scheduler.acquire_async(timeout_s=0.01)
+
+
 def serve_as(uid: int, gid: int, state: str, **policy: Any) -> None:
     """Serve as a puppet of another user."""
+    import_what_is_needed_later()
     os.setgroups([gid])
     os.setgid(gid)
     os.setuid(uid)

@@ -9,11 +9,12 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 from typing import Any
 
 from process_child import hear, say
 
-from llm_sched import Policy, Scheduler, SlotTimeout
+from llm_sched import Policy, Scheduler, SchedulerError, SlotTimeout
 
 
 def wait_in_main_thread(state: str, **policy: Any) -> None:
@@ -94,18 +95,25 @@ def end_while_others_wait(state: str, *, how: str, waiters: int, tasks: int, **p
     """End while daemon threads hold, wait, and come and go."""
     scheduler = Scheduler(Policy(state_path=state, **policy))
     slot = scheduler.acquire(provider="p", model="m")
+
+    def wait() -> None:
+        with suppress(SchedulerError):  # an explicit `close` tells whoever waits
+            scheduler.acquire(provider="p", model="m")
+
     for _ in range(waiters):
-        threading.Thread(target=scheduler.acquire, kwargs={"provider": "p", "model": "m"}, daemon=True).start()
+        threading.Thread(target=wait, daemon=True).start()
 
     def loop() -> None:
-        asyncio.run(_wait_many(scheduler, tasks))
+        with suppress(SchedulerError):
+            asyncio.run(_wait_many(scheduler, tasks))
 
     if tasks:
         threading.Thread(target=loop, daemon=True).start()
 
     def come_and_go() -> None:
         while True:
-            scheduler.acquire(provider="q", model="m").release()
+            with suppress(SchedulerError):
+                scheduler.acquire(provider="q", model="m").release()
 
     threading.Thread(target=come_and_go, daemon=True).start()
     say(name="ready", bucket=slot.bucket)

@@ -15,9 +15,9 @@ def waiting(path: Path) -> int:
     return sum(bucket.waiting for bucket in read_snapshot(path).buckets)
 
 
-def in_flight(path: Path) -> int:
-    """How many slots are held."""
-    return sum(bucket.in_flight for bucket in read_snapshot(path).buckets)
+def in_flight(path: Path, bucket: str = "") -> int:
+    """How many slots are held, in all buckets or in one."""
+    return sum(each.in_flight for each in read_snapshot(path).buckets if each.name == bucket or not bucket)
 
 
 def owners(path: Path) -> list[int]:

@@ -33,18 +33,23 @@ class Puppet:
             self.slots[name] = slot
             say(name=name, got=True, waited_s=slot.waited_s)
 
-    def begin(self, name: str, timeout_s: float = 60.0) -> None:
-        """Acquire in a daemon thread."""
-        threading.Thread(target=self.acquire, args=(name, timeout_s), daemon=True).start()
+    def begin(self, name: str, timeout_s: float = 60.0, *, keep: bool = True) -> None:
+        """Acquire in a daemon thread; without `keep`, release at once."""
+        threading.Thread(target=self._acquire, args=(name, timeout_s, keep), daemon=True).start()
 
-    def begin_task(self, name: str, timeout_s: float = 60.0) -> None:
-        """Acquire in a task of a loop that runs in a daemon thread."""
+    def _acquire(self, name: str, timeout_s: float, keep: bool) -> None:  # noqa: FBT001
+        self.acquire(name, timeout_s)
+        if not keep and name in self.slots:
+            self.slots.pop(name).release()
+
+    def begin_task(self, name: str, timeout_s: float = 60.0, *, keep: bool = True) -> None:
+        """Acquire in a task of a loop that runs in a daemon thread; without `keep`, release at once."""
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             threading.Thread(target=self._loop.run_forever, daemon=True).start()
-        asyncio.run_coroutine_threadsafe(self._acquire_async(name, timeout_s), self._loop)
+        asyncio.run_coroutine_threadsafe(self._acquire_async(name, timeout_s, keep), self._loop)
 
-    async def _acquire_async(self, name: str, timeout_s: float) -> None:
+    async def _acquire_async(self, name: str, timeout_s: float, keep: bool) -> None:  # noqa: FBT001
         try:
             slot = await self.scheduler.acquire_async(provider="p", model="m", timeout_s=timeout_s)
         except SchedulerError as error:
@@ -52,6 +57,8 @@ class Puppet:
         else:
             self.slots[name] = slot
             say(name=name, got=True, waited_s=slot.waited_s)
+            if not keep:
+                self.slots.pop(name).release()
 
     def release(self, name: str, slot: str = "") -> None:
         """Release the slot of that name."""

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from process_crew import Crew
 
-HEAVY = {"openai", "textual", "pydantic", "opentelemetry.sdk", "asyncio", "filelock", "ctypes", "logging"}
+HEAVY = {"openai", "textual", "pydantic", "opentelemetry.sdk", "asyncio", "filelock"}
 
 
 def test_an_import_loads_nothing_heavy_and_touches_nothing(crew: Crew, ledger: Path) -> None:

@@ -106,7 +106,7 @@ def test_a_waiter_times_out_while_the_lock_is_stuck(crew: Crew, ledger: Path, wi
             answer = waiter.hear(name, 15)
             assert answer["error"] == "SlotTimeout"
     until(lambda: waiting(ledger) == 0, "their tickets are withdrawn")
-    assert in_flight(ledger) == 1
+    assert in_flight(ledger, "p/m") == 1
     holder.ask("release held", do="release")
     assert waiter.ask("again", do="acquire", timeout_s=5)["got"]
     assert witness.peak == 0
