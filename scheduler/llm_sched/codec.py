@@ -149,11 +149,13 @@ def _fault(data: bytes) -> Fault:
     if not data:
         return "empty"
     try:
-        marks = msgspec.json.decode(data, type=_Marks)
+        value = msgspec.json.decode(data)
+    except msgspec.DecodeError:  # also where its beginning looks like JSON of another type
+        return "torn"
+    try:
+        marks = msgspec.convert(value, _Marks)
     except msgspec.ValidationError:
         return "foreign"
-    except msgspec.DecodeError:
-        return "torn"
     return "newer" if marks.schema > SCHEMA else "torn"
 
 

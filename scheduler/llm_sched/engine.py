@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from llm_sched import ending, waiting
 from llm_sched.cleanup import Cleanup
 from llm_sched.ending import rest_if_ending
-from llm_sched.errors import LedgerError, SchedulerError
+from llm_sched.errors import SchedulerError
 from llm_sched.participant import Participant
 from llm_sched.store import BusyError
 from llm_sched.watch import Watch
@@ -173,7 +173,7 @@ class Engine:
         if not self._used or self.part.pid != os.getpid():
             return
         self._watch.stop()
-        with suppress(BusyError, LedgerError, OSError):
+        with suppress(BusyError, SchedulerError, OSError):  # also when another thread closes it just now
             self.part.leave(time.monotonic() + _LEAVE_PATIENCE_S)
         self.part = self._new_participant()
         self._watch = Watch(self.part)

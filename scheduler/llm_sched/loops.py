@@ -53,11 +53,11 @@ class LoopDoor:
         """Begin to listen; the owner's mailbox must exist."""
         if self._fd >= 0 or self._timer:
             return
-        self._fd = self._listen(self.number)
         try:
+            self._fd = self._listen(self.number)
             if self._fd >= 0:
                 self.loop.add_reader(self._fd, self._on_ring)
-        except NotImplementedError:  # a loop without selectors
+        except (NotImplementedError, OSError):  # a loop without selectors, or a folder where no FIFO can be made
             self._fd = -1
         if self._fd < 0:
             self._timer = self.loop.call_later(_LOOK_EVERY_S, self._on_timer)

@@ -145,6 +145,8 @@ class Participant:
 
     def news(self, calls: Iterable[Call]) -> list[Call]:
         """Those of the calls for whose tasks there is news: a slot, or another time to wake up."""
+        if self.closed:
+            return list(calls)
         found: list[Call] = []
         for call in calls:
             word = self.mailroom.look(call.cell)

@@ -109,6 +109,7 @@ def fifo_path(box: Path, loop: int) -> Path:
 def listen(box: Path, loop: int, mode: int) -> int:
     """Make a loop's FIFO and return a descriptor that never sees its end."""
     path = fifo_path(box, loop)
+    path.unlink(missing_ok=True)  # left from an attempt that failed half way
     os.mkfifo(path, mode)
     if mode & 0o060:
         path.chmod(mode)

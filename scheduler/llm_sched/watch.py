@@ -111,12 +111,15 @@ class Watch:
         poll = select.poll()
         for fd in self._pidfds.values():
             poll.register(fd, select.POLLIN)
-        nudges = self._part.mailroom.listen(WATCH)
+        nudges = -1
+        with contextlib.suppress(OSError):  # somebody deletes the folder just now: newcomers are seen a second later
+            nudges = self._part.mailroom.listen(WATCH)
         if nudges >= 0:
             poll.register(nudges, select.POLLIN)
         events = {fd for fd, _ in poll.poll(seconds * 1000)}
         if nudges in events:
-            os.read(nudges, 4096)
+            with contextlib.suppress(OSError):
+                os.read(nudges, 4096)
         for owner in [owner for owner, fd in self._pidfds.items() if fd in events]:
             os.close(self._pidfds.pop(owner))
 
