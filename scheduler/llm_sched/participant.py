@@ -244,6 +244,7 @@ class Participant:
         def change(state: State, out: Transition) -> None:
             self.roll.publish(state, call.bucket, out)
             if call.bucket in state.buckets:
+                transitions.settle(state, call.bucket, out)
                 transitions.estimate(state, call.bucket, self.owner_id, call.number, out)
 
         self._transact(change, deadline)
@@ -333,6 +334,7 @@ class Participant:
             self._reconcile(state, out)
             for name in list(state.buckets):
                 self.roll.publish(state, name, out)
+                transitions.settle(state, name, out)
 
         self._transact(change, deadline)
 

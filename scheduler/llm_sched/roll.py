@@ -98,8 +98,13 @@ class Roll:
         bucket = state.buckets.get(name)
         if bucket is None:
             return
-        backlog = self._backlog.get(name, [])
-        mine = sum(map(self.owns, bucket.queue)) if backlog else 0
+        backlog = self._backlog.get(name)
+        member = bucket.members.get(self.owner_id)
+        if not backlog:
+            if member and member.backlog:
+                member.backlog, out.changed = 0, True
+            return
+        mine = sum(map(self.owns, bucket.queue)) if bucket.queue else 0
         fresh = backlog[: max(0, WINDOW - mine)]
         for call in fresh:
             transitions.enqueue(state, name, call.ticket(), self._terms, out)

@@ -37,7 +37,7 @@ class Worker:
         ours, theirs = socket.socketpair()
         with theirs:
             command = [sys.executable, "-m", "tests.benchmarks.worker", str(theirs.fileno())]
-            self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], cwd=_ROOT)  # noqa: S603 - our own
+            self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], cwd=_ROOT)
         self._pipe: Connection[Command[Any], tuple[bool, Any]] = Connection(ours.detach())
 
     def send(self, command: Command[object]) -> None:
@@ -48,7 +48,7 @@ class Worker:
             message = f"worker {self._process.pid} has gone: {error}"
             raise WorkerError(message) from error
 
-    def answer(self, within_s: float = _REPLY_S) -> Any:  # noqa: ANN401 - typed by `ask`, which knows the command
+    def answer(self, within_s: float = _REPLY_S) -> Any:
         """Return the answer to the oldest command without one; `WorkerError` when there is none in time."""
         try:
             if not self._pipe.poll(within_s):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 
@@ -37,10 +38,8 @@ def test_text_shows_who_holds_and_the_totals(llm_sched: Command, ledger: Path) -
     """A person sees the bucket, the holder's user and how many timed out."""
     scheduler = Scheduler(Policy(max_in_flight=1, user="ann", state_path=ledger))
     with scheduler.slot(provider="p", model="m"):
-        try:
+        with contextlib.suppress(SlotTimeout):
             scheduler.acquire(provider="p", model="m", timeout_s=0)
-        except SlotTimeout:
-            pass
         result = llm_sched("status")
     assert result.returncode == 0
     assert "p/m  1/1 in flight, 0 waiting" in result.stdout

@@ -179,7 +179,7 @@ def test_another_endpoint_needs_a_key() -> None:
 def started(*arguments: str) -> subprocess.Popen[str]:
     """The command in a process and a session of its own, once its calls have begun."""
     code = "from llm_sched.cli.demo import demo; demo()"
-    process = subprocess.Popen(  # noqa: S603 - our own interpreter and code
+    process = subprocess.Popen(
         [sys.executable, "-c", code, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -218,7 +218,5 @@ def test_the_package_does_not_load_the_demo() -> None:
     """Nor what only the demo needs."""
     code = "import sys, llm_sched; print([n for n in ('llm_sched.demo', 'openai', 'rich') if n in sys.modules])"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(  # noqa: S603 - our own interpreter and code
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert done.stdout.strip() == "[]"

@@ -5,6 +5,7 @@ The law: only children that were started here are signalled, each by its own pro
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -126,17 +127,13 @@ class Child:
 
     def clear_away(self) -> None:
         """Kill whatever is left of it and of its children."""
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self.process.wait(PATIENCE_S)
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe:
-                try:
+                with contextlib.suppress(BrokenPipeError):
                     pipe.close()
-                except BrokenPipeError:
-                    pass
 
 
 class Crew:

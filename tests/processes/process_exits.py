@@ -60,7 +60,7 @@ def storm_of_interrupts(state: str, *, seed: int, interrupts: int, **policy: Any
     """Take and give back slots in the main thread while SIGINT after SIGINT comes, one at a time."""
     scheduler = Scheduler(Policy(state_path=state, **policy))
     caught = threading.Event()
-    chance = random.Random(seed)  # noqa: S311
+    chance = random.Random(seed)
 
     def interrupt() -> None:
         for _ in range(interrupts):

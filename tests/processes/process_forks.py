@@ -51,7 +51,7 @@ def _try_all_but_one(scheduler: Scheduler, cap: int) -> bool:
     slots = []
     try:
         for _ in range(cap):
-            slots.append(scheduler.acquire(provider="p", model="m", timeout_s=0))
+            slots.append(scheduler.acquire(provider="p", model="m", timeout_s=0))  # noqa: PERF401 - one may fail
     except SlotTimeout:
         return False
     finally:

@@ -35,10 +35,10 @@ class Storm:
         self.stopping = threading.Event()
 
     def _timeout(self) -> float:
-        return random.uniform(0.0, 0.05) if random.random() < self._impatient else 60.0  # noqa: S311
+        return random.uniform(0.0, 0.05) if random.random() < self._impatient else 60.0
 
     def _hold(self) -> float:
-        return random.uniform(0.0, self._hold_s)  # noqa: S311
+        return random.uniform(0.0, self._hold_s)
 
     def thread(self, rounds: int) -> None:
         """Work in a thread."""

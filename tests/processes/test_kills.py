@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import pytest
 from process_crew import until
@@ -40,7 +40,7 @@ class Reader:
                 self.bad.append(snapshot)
             self.over += [snapshot for bucket in snapshot.buckets if bucket.in_flight > CAP]
 
-    def __enter__(self) -> Reader:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

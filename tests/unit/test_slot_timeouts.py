@@ -102,7 +102,7 @@ def test_a_timeout_of_inf_waits_for_ever(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("timeout", [-1, math.nan, "5"])
-def test_a_timeout_that_makes_no_sense_is_refused(stage: Stage, timeout: Any) -> None:  # noqa: ANN401 - users write anything
+def test_a_timeout_that_makes_no_sense_is_refused(stage: Stage, timeout: Any) -> None:
     """At the call."""
     with pytest.raises(ConfigError, match="timeout_s"):
         stage.scheduler().acquire(timeout_s=timeout)

@@ -51,7 +51,7 @@ class CountingStore(MemoryStore):
         super().__init__()
         self.transactions = 0
 
-    def transact(self, *arguments: Any) -> Any:  # noqa: ANN401 - as the real one
+    def transact(self, *arguments: Any) -> Any:
         """See `Store`."""
         self.transactions += 1
         return super().transact(*arguments)
@@ -74,7 +74,7 @@ class Stage:
         self._rooms_of: dict[int, MemoryMailroom] = {}
         self._schedulers: list[Scheduler] = []
 
-    def scheduler(self, observer: Observer | None = None, **knobs: Any) -> Scheduler:  # noqa: ANN401 - as in Policy
+    def scheduler(self, observer: Observer | None = None, **knobs: Any) -> Scheduler:
         """Another scheduler on the ledger, like another process."""
         room = self._room.neighbour()
         scheduler = Scheduler(
@@ -164,7 +164,7 @@ class Caller(threading.Thread):
         except SchedulerError as error:
             self.result = error
 
-    def ended(self) -> Any:  # noqa: ANN401 - as `result`
+    def ended(self) -> Any:
         """What came of it, as soon as it has ended."""
         self.join(PATIENCE_S)
         assert not self.is_alive(), "the call has not ended"

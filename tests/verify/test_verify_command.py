@@ -56,7 +56,7 @@ def test_it_can_be_ended_at_any_time(tmp_path: Path, number: int, code: int) -> 
     program = "from llm_sched.cli import main; main()"
     arguments = ["verify", "--seconds", "300", "--state", str(tmp_path / "ledger.json")]
     command = [sys.executable, "-c", program, *arguments]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True)  # noqa: S603 - our own
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True)
     deadline = time.monotonic() + DEADLINE_S
     while not list(tmp_path.glob("llm-sched-verify-*/cap/ledger.json")) and time.monotonic() < deadline:
         time.sleep(0.05)

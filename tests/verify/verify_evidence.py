@@ -58,7 +58,7 @@ def rated(asked: float, granted: float) -> Call:
     )
 
 
-def evidence(  # noqa: PLR0913 - one argument for each thing that can be wrong
+def evidence(
     *calls: Call,
     bucket: BucketPlan = TWO,
     leftovers: Leftovers | None = None,

@@ -35,7 +35,7 @@ class RedisServer:
         self.socket = str(folder / "redis.sock")
         command = ["redis-server", "--port", "0", "--unixsocket", self.socket, "--dir", str(folder)]
         command += ["--save", "", "--appendonly", "no"]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S603 - fixed words
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             self._client = redis.Redis(unix_socket_path=self.socket)
             self._wait(process)
