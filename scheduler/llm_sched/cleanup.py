@@ -82,6 +82,11 @@ class Cleanup:
                 pause = min(pause * 2, _RETRY_LAST_S)
             except SchedulerError:  # closed: all has been given back
                 return
+            except Exception:
+                import logging  # noqa: PLC0415 - rare, and slow to import
+
+                logging.getLogger("llm_sched").exception("giving a slot back failed; it comes back when the process ends")
+                return
             else:
                 return
 

@@ -20,6 +20,7 @@ Fault = Literal["empty", "torn", "foreign", "newer"]
 
 _TAIL = b',"crc":"%08x"}'
 _TAIL_LENGTH = len(_TAIL % 0)
+_HEAD = b'{"schema":%d,"seq":' % SCHEMA
 _PADDING = b" \n\0"
 """What may follow a document: the file is longer than its document, and new space reads as zero bytes."""
 
@@ -33,6 +34,7 @@ class _Document(msgspec.Struct):
     boot: str
     machine: str
     origin: str
+    since: float
     clock: float
     updated_at: float
     owners: dict[str, msgspec.Raw]
@@ -107,6 +109,7 @@ def encode(state: State) -> bytes:
             state.boot,
             state.machine,
             state.origin,
+            state.since,
             state.clock,
             state.updated_at,
             owners.items_ if isinstance(owners, Lazy) else owners,  # type: ignore[arg-type] # encodes both alike
@@ -142,6 +145,7 @@ def decode(data: bytes) -> State:
         document.clock,
         document.updated_at,
         document.origin,
+        document.since,
     )
 
 
@@ -155,7 +159,7 @@ def _fault(data: bytes) -> Fault:
     try:
         marks = msgspec.convert(value, _Marks)
     except msgspec.ValidationError:
-        return "foreign"
+        return "torn" if data.startswith(_HEAD) else "foreign"  # a mixture of two of ours can be JSON by chance
     return "newer" if marks.schema > SCHEMA else "torn"
 
 

@@ -31,6 +31,8 @@ ENVIRONMENT = {
 }
 """Variables that override knobs; an empty one counts as unset."""
 
+_LARGEST = 1e12
+
 OVERDUE_S = 600.0
 """With `max_hold_s: 0`, what is held longer is shown as overdue: openai's default request timeout."""
 
@@ -100,7 +102,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         value: object = getattr(self, knob)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise self._error(knob, "must be a number")
-        if math.isnan(value) or value < least or (math.isinf(value) and not infinite):
+        if abs(value) > _LARGEST and not (infinite and value == math.inf):
+            raise self._error(knob, f"must be a number of at most {_LARGEST:g}")
+        if math.isnan(value) or value < least:
             raise self._error(knob, f"must be a number of at least {least:g}")
         if whole and value != int(value):
             raise self._error(knob, "must be a whole number")
@@ -250,7 +254,11 @@ def keys_bytes(keys: Mapping[str, str]) -> bytes:
     Raises:
         ConfigError: too long to be anybody's provider and model.
     """
-    data = msgspec.json.encode(keys)
+    try:
+        data = msgspec.json.encode(keys)
+    except UnicodeEncodeError:
+        message = f"the names of bucket {bucket_name(keys)[:60]!r} are no valid Unicode"
+        raise ConfigError(message, knob="keys", value=repr(dict(keys)), source="call") from None
     if len(data) > KEYS_LENGTH:
         message = f"the names of bucket {bucket_name(keys)[:60]}... are too long: together at most {KEYS_LENGTH} bytes as JSON"
         raise ConfigError(message, knob="keys", value=repr(dict(keys)), source="call")

@@ -134,8 +134,16 @@ class Engine:
     def _leave_door(self, door: LoopDoor) -> None:
         with self._doors_lock:
             door.users -= 1
-            if not door.users:
-                self._doors.pop(door.loop, None)
+        # At the end of this turn: until then the door counts the turn's transactions.
+        if door.loop.is_closed():
+            self._close_door(door)
+        else:
+            door.loop.call_soon(self._close_door, door)
+
+    def _close_door(self, door: LoopDoor) -> None:
+        with self._doors_lock:
+            if not door.users and self._doors.get(door.loop) is door:
+                del self._doors[door.loop]
                 door.close()
 
     def release(self, call: Call) -> None:
@@ -170,14 +178,15 @@ class Engine:
 
     def close(self) -> None:
         """Give all back and leave the ledger; usable again afterwards. Never raises."""
-        if not self._used or self.part.pid != os.getpid():
-            return
+        with _opening:  # once, whoever calls
+            if not self._used or self.part.pid != os.getpid():
+                return
+            self._used = False
         self._watch.stop()
         with suppress(BusyError, SchedulerError, OSError):  # also when another thread closes it just now
             self.part.leave(time.monotonic() + _LEAVE_PATIENCE_S)
         self.part = self._new_participant()
         self._watch = Watch(self.part)
-        self._used = False
         _engines.discard(self)
 
     def after_fork(self) -> None:

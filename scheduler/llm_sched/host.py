@@ -157,7 +157,7 @@ def file_system(path: Path) -> str:
     except OSError:
         return ""
     existing = path.absolute()
-    while not existing.exists() and existing != existing.parent:
+    while not os.path.exists(existing) and existing != existing.parent:  # noqa: PTH110 - never raises
         existing = existing.parent
     target = str(existing.resolve())
     best, kind = "", ""

@@ -74,7 +74,12 @@ class LoopDoor:
         while self._turn_taken:
             future = self.loop.create_future()
             self._turns.append(future)
-            await future
+            try:
+                await future
+            except BaseException:
+                if future.done() and not future.cancelled():  # the turn was ours: pass it on
+                    self._next_turn()
+                raise
         self._turn_taken = True
         self.loop.call_soon(self._next_turn)
 

@@ -125,8 +125,8 @@ class Bucket(msgspec.Struct, omit_defaults=True):
 class State(msgspec.Struct):
     """The whole ledger. `clock` is the latest monotonic time anyone has written: time never runs backwards in it.
 
-    `origin` says what the ledger grew from (`new`, `rebuilt`): a rebuilt one starts its token buckets empty. `ident` is
-    drawn when a ledger is made: owners that see another one look which of their calls it lists.
+    `origin` says what the ledger grew from (`new`, `rebuilt`): a rebuilt one takes its token buckets for empty at
+    `since`. `ident` is drawn when a ledger is made: owners that see another one look which of their calls it lists.
     """
 
     ident: str
@@ -138,6 +138,7 @@ class State(msgspec.Struct):
     clock: float = 0.0
     updated_at: float = 0.0
     origin: str = "new"
+    since: float = 0.0
 
 
 class Grant(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from llm_sched import host
 from llm_sched.calls import Call, Occupancy
 from llm_sched.ending import rest_if_ending
-from llm_sched.errors import SchedulerError
+from llm_sched.errors import LedgerError, SchedulerError
 from llm_sched.mailbox import Word
 from llm_sched.mailroom import Header
 from llm_sched.model import Owner, Transition
@@ -303,13 +303,20 @@ class Participant:
         """Whether something went past the ordinary ways: the dead, the overdue, a lost ring or ledger. Takes no lock."""
         if not self.store.intact() or not self.mailroom.is_intact():
             return True
-        state = self.store.read()
+        try:
+            state = self.store.read()
+        except LedgerError:
+            return True  # a transaction makes it again, or says what is wrong
         now = self.clock.now()
         if state.ident != self._ledger:
             return True
         if any(owner != self.owner_id and not self.mailroom.is_alive(owner, state.owners[owner]) for owner in state.owners):
             return True
         self.owners = frozenset(state.owners)
+        return self._is_stuck(state, now)
+
+    def _is_stuck(self, state: State, now: float) -> bool:
+        """Whether a call of ours is not where it should be, or could go on and does not."""
         listed: set[int] = set()
         for name in self.roll.waiting_buckets():
             bucket = state.buckets.get(name)

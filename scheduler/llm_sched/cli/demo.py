@@ -5,23 +5,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import os
 import signal
 import sys
-import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
-if TYPE_CHECKING:
-    from collections.abc import Generator
-    from types import FrameType
+from llm_sched.cli.signals import ended_by_signals
 
+if TYPE_CHECKING:
     from llm_sched.demo.messages import Target
     from llm_sched.demo.plan import Options
     from llm_sched.demo.summary import Summary
@@ -161,7 +158,7 @@ def _run(options: Options) -> Summary:
     from llm_sched.errors import SchedulerError  # noqa: PLC0415 - see the law above
 
     try:
-        with _ended_by_signals():
+        with ended_by_signals():
             return run_demo(options, screen_for(Console(stderr=True), title(options)))
     except KeyboardInterrupt:
         click.echo("Interrupted; the provider and the workers are gone.", err=True)
@@ -179,26 +176,3 @@ def _print(summary: Summary, *, as_json: bool) -> None:
         click.echo(json.dumps(summary.to_dict(), indent=2))
     else:
         Console().print(report(summary))
-
-
-@contextlib.contextmanager
-def _ended_by_signals() -> Generator[None]:
-    # A terminal that is closed (SIGHUP) and a supervisor (SIGTERM) end the demo as Ctrl-C does: tidied up.
-    # Signals can only be handled by the main thread.
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    before = {number: signal.getsignal(number) for number in (signal.Signals[name] for name in names)}
-    try:
-        for number, handler in before.items():
-            if handler is signal.SIG_DFL:  # what the user has chosen to ignore (nohup) stays ignored
-                signal.signal(number, _leave)
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _leave(number: int, _frame: FrameType | None) -> NoReturn:
-    sys.exit(128 + number)

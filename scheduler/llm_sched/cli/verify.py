@@ -9,18 +9,17 @@ import json
 import os
 import signal
 import sys
-import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import click
 
 from llm_sched.cli.options import state_option
+from llm_sched.cli.signals import ended_by_signals
 from llm_sched.config import resolved_state_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
-    from types import FrameType
 
     from llm_sched.verify.summary import Summary
 
@@ -54,7 +53,7 @@ def verify(context: click.Context, state: Path | None, seconds: float, *, as_jso
 
     seed = int.from_bytes(os.urandom(4), "big")
     try:
-        with _ended_by_signals(), _progress() as progress:
+        with ended_by_signals(), _progress() as progress:
             summary = run(resolved_state_path(state).absolute(), seconds, seed, progress)
     except KeyboardInterrupt:
         click.echo("Interrupted; the workers and their folder are gone.", err=True)
@@ -91,25 +90,3 @@ def _progress() -> Generator[Callable[[str, float], None]]:
             bar.update(line, description=_TITLES.get(phase, phase), completed=share)
 
         yield tell
-
-
-@contextlib.contextmanager
-def _ended_by_signals() -> Generator[None]:
-    # A closed terminal (SIGHUP) and a supervisor (SIGTERM) end it as Ctrl-C does: tidied up.
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    before = {number: signal.getsignal(number) for number in numbers}
-    try:
-        for number, handler in before.items():
-            if handler is signal.SIG_DFL:  # what the user has chosen to ignore (nohup) stays ignored
-                signal.signal(number, _leave)
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _leave(number: int, _frame: FrameType | None) -> NoReturn:
-    sys.exit(128 + number)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from llm_sched.model import Bucket, Lease, State
 
 IDLE_BUCKET_S = 3600.0
-"""A bucket without leases and tickets is dropped, with its totals, after this long."""
+"""A bucket without leases and tickets is dropped, with its totals, after this long, once its tokens are full again."""
 
 
 def overdue(bucket: Bucket, now: float) -> list[Lease]:
@@ -32,5 +32,5 @@ def idle(state: State, now: float) -> list[str]:
     return [
         name
         for name, bucket in state.buckets.items()
-        if not bucket.leases and not bucket.queue and now - bucket.active > IDLE_BUCKET_S
+        if not bucket.leases and not bucket.queue and now - bucket.active > IDLE_BUCKET_S and now >= bucket.tat
     ]

@@ -26,6 +26,8 @@ _TELL_S = 0.0005
 def advance(state: State, now: float) -> float:
     """Move the ledger's clock to `now`, never back, and return its time: a clock that steps back mints no tokens."""
     state.clock = max(state.clock, round(now, 6))
+    if state.origin == "rebuilt" and not state.since:
+        state.since = state.clock
     return state.clock
 
 
@@ -71,7 +73,8 @@ def enqueue(state: State, name: str, ticket: Ticket, terms: Terms, out: Transiti
     """Put a ticket into the queue of an existing bucket. A ledger that was rebuilt starts new rates empty."""
     bucket = state.buckets[name]
     if state.origin == "rebuilt" and not bucket.tat and terms.requests_per_minute:
-        bucket.tat = token_bucket.empty(terms, state.clock)
+        # Before that loss, reset or boot all may have been spent.
+        bucket.tat = token_bucket.empty(terms, state.since or state.clock)
     member = member_for(bucket, ticket.owner, terms)
     queueing.insert(bucket.queue, ticket)
     member.waiting += 1
@@ -242,7 +245,7 @@ def reap(state: State, gone: Collection[str], out: Transition) -> None:
 
 def reboot(state: State, boot: str) -> None:
     """Nobody of another boot lives and its clock is void; only the buckets' totals last. Rates start empty."""
-    state.boot, state.origin, state.clock = boot, "rebuilt", 0.0
+    state.boot, state.origin, state.clock, state.since = boot, "rebuilt", 0.0, 0.0
     for owner in list(state.owners):
         del state.owners[owner]
     for name, bucket in list(state.buckets.items()):
@@ -252,7 +255,7 @@ def reboot(state: State, boot: str) -> None:
 
 def clear(state: State, ident: str) -> None:
     """Empty the ledger. Living owners stay, and under its new identity find out that what waits must be queued again."""
-    state.ident, state.origin = ident, "rebuilt"
+    state.ident, state.origin, state.since = ident, "rebuilt", 0.0
     for name in list(state.buckets):
         del state.buckets[name]
 
@@ -262,8 +265,9 @@ def adopt(state: State, name: str, claim: Claim) -> None:
     bucket = bucket_for(state, name, claim.keys, state.clock)
     member = member_for(bucket, claim.owner, claim.terms)
     if claim.held:
+        _count_wait(bucket, 0.0, 1)
         bucket.leases.append(Lease(claim.owner, claim.number, state.clock, 0.0, claim.cell, claim.loop))
-        member.held += 1
+        member.held, member.granted = member.held + 1, member.granted + 1
     else:
         queueing.insert(bucket.queue, Ticket(claim.owner, claim.number, claim.at, claim.cell, claim.loop))
         member.waiting += 1

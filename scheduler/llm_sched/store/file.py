@@ -134,6 +134,8 @@ class FileStore:
 
     def _set_aside(self) -> None:
         aside = self.path.with_name(f"{self.path.name}.corrupt-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}")
+        if aside.exists():
+            aside = aside.with_name(f"{aside.name}-{host.new_id()}")
         self.path.rename(aside)
         self._twin.close()
         _warn("%s was no readable ledger; it was set aside as %s", self.path, aside)
@@ -154,9 +156,14 @@ class FileStore:
         return self._twin.is_current()
 
     def close(self) -> None:
-        """See `Store`."""
-        if self._lock:
-            self._lock.reset()
+        """See `Store`. Not under another thread's transaction: closing its descriptor would free its lock."""
+        if self._lock is None:
+            return
+        with self._lock.idle() as idle:
+            if idle:
+                self._forget()
+
+    def _forget(self) -> None:
         self._twin.close()
         self._bytes, self._state = b"", None
 
@@ -164,7 +171,7 @@ class FileStore:
         """In a forked child: drop what belongs to the parent."""
         if self._lock:
             self._lock.after_fork()
-        self.close()
+        self._forget()
 
 
 def folder_of(path: Path) -> Path:
@@ -193,7 +200,7 @@ def read_ledger(path: Path) -> State:
     for attempt in range(_READ_TRIES):
         try:
             data = files.read_path(path)
-            if data is None:
+            if data is None or (not data and not files.read_path(path.with_name(path.name + ".copy"))):
                 return codec.new_state(host.new_id(), host.boot_id(), host.machine_id(), "absent")
             return codec.decode(data)
         except codec.UnreadableError as error:

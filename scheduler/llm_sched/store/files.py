@@ -108,11 +108,11 @@ class TwinFile:
             size = needed
         shrunk = needed if needed * 4 <= size else size
         data = document.ljust(shrunk - 1) + b"\n"
-        _write(self._copy, data)
-        _write(self._fd, data)
-        if shrunk < size:
-            os.ftruncate(self._fd, shrunk)
-            os.ftruncate(self._copy, shrunk)
+        # Each is whole, its old tail gone, before the other is touched.
+        for fd in (self._copy, self._fd):
+            _write(fd, data)
+            if os.fstat(fd).st_size > shrunk:
+                os.ftruncate(fd, shrunk)
         self._size = shrunk
         return data
 

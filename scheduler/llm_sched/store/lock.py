@@ -12,18 +12,20 @@ import os
 import random
 import threading
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from llm_sched import host
 from llm_sched.store import BusyError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
     from pathlib import Path
 
 _YIELDS = 3
 _BACKOFF_FIRST_S = 0.00005
 _BACKOFF_LAST_S = 0.004
+_CLOSE_PATIENCE_S = 1.0
 
 
 class FileLock:
@@ -101,6 +103,18 @@ class FileLock:
             return
         try:
             self._unlock(self._fd)
+        finally:
+            self._front.release()
+
+    @contextmanager
+    def idle(self) -> Generator[bool]:
+        """Let go of the descriptor, and run the block while no thread is inside; False if one does not come out."""
+        if not self._front.acquire(timeout=_CLOSE_PATIENCE_S):
+            yield False
+            return
+        try:
+            self.reset()
+            yield True
         finally:
             self._front.release()
 
