@@ -99,3 +99,15 @@ def test_a_mistake_in_the_environment_is_found_by_the_first_slot(monkeypatch: py
     monkeypatch.setenv("MAS_LLM_MAX_IN_FLIGHT", "-2")
     with pytest.raises(ConfigError, match="MAS_LLM_MAX_IN_FLIGHT"):
         llm_slot()
+
+
+@pytest.mark.parametrize("_", range(20))
+def test_a_slot_of_an_earlier_install_stays_valid(path: Path, _: int) -> None:
+    """It is held until it is released, while the earlier scheduler is given up; the two closings may race."""
+    install(Policy(max_in_flight=1))
+    slot = default.current().acquire()
+    install(Policy(max_in_flight=2))
+    held = [read_snapshot(path).buckets[0].in_flight]
+    slot.release()
+    held.append(read_snapshot(path).buckets[0].in_flight)
+    assert held == [1, 0]
