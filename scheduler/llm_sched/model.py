@@ -69,7 +69,10 @@ class Ticket(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Lease(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A slot that is held, `since` the grant, after `waited` seconds; `cell` lists it in the owner's mailbox."""
+    """A slot that is held, `since` the grant, after `waited` seconds; `cell` lists it in the owner's mailbox.
+
+    `paid` is by how much its rate token moved the bucket's `tat` on, in seconds; 0 = there was no rate.
+    """
 
     owner: str
     number: int
@@ -78,6 +81,7 @@ class Lease(msgspec.Struct, frozen=True, omit_defaults=True):
     cell: int
     loop: int = 0
     traceparent: str = ""
+    paid: float = 0.0
 
 
 class Member(msgspec.Struct, omit_defaults=True):

@@ -135,3 +135,14 @@ def end_with_error(state: str, **policy: Any) -> None:
     say(name="ready", bucket=slot.bucket)
     hear()
     sys.exit(3)
+
+
+def end_after_dropping(state: str, **policy: Any) -> None:
+    """Let a scheduler go out of scope shortly before the end of the program."""
+    scheduler = Scheduler(Policy(state_path=state, **policy))
+    scheduler.acquire(provider="p", model="m").release()
+    say(name="ready")
+    hear()
+    del scheduler
+    say(name="dropped")
+    hear()

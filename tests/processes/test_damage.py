@@ -130,3 +130,18 @@ def spoil_again_and_again(
     for number in range(CAP):
         assert puppet.ask(f"slot {number}", do="acquire", timeout_s=0)["got"]
     assert not puppet.ask("one too many", do="acquire", timeout_s=0)["got"]
+
+
+def test_an_old_copy_is_not_taken_for_the_ledger(crew: Crew, ledger: Path) -> None:
+    """A copy that was deleted, and made again by a newcomer, does not bring an old state back when the file goes as well."""
+    first, second, third = (crew.puppet(ledger, max_in_flight=2) for _ in range(3))
+    assert first.ask("one", do="acquire")["got"]
+    process_damage.delete_copy(ledger)
+    assert second.ask("passing", do="acquire", timeout_s=0)["got"]
+    second.ask("release passing", do="release")
+    assert first.ask("two", do="acquire", timeout_s=0)["got"]
+    process_damage.delete(ledger)
+    assert not third.ask("too many", do="acquire", timeout_s=0)["got"]
+    assert not second.ask("too many", do="acquire", timeout_s=0)["got"]
+    assert read_snapshot(ledger).state == "live"
+    assert in_flight(ledger) == 2

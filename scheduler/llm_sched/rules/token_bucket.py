@@ -32,9 +32,9 @@ def spend(tat: float, terms: Terms, now: float) -> float:
     return max(tat, now - min(SLACK_S, step / 2)) + step
 
 
-def refund(tat: float, terms: Terms) -> float:
-    """Return `tat` after a token is given back that a withdrawn call never used."""
-    return tat - interval(terms)
+def refund(tat: float, paid: float) -> float:
+    """Return `tat` after a token is given back that a withdrawn call never used; `paid` is the interval it cost then."""
+    return tat - paid
 
 
 def available(tat: float, terms: Terms, now: float) -> float:

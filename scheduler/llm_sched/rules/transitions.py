@@ -112,9 +112,10 @@ def _grant(state: State, name: str, index: int, terms: Terms, out: Transition) -
     bucket, now = state.buckets[name], state.clock
     ticket = bucket.queue.pop(index)
     waited = round(max(0.0, now - ticket.at), 6)
-    lease = Lease(ticket.owner, ticket.number, now, waited, ticket.cell, ticket.loop, ticket.traceparent)
+    paid = token_bucket.interval(terms) if terms.requests_per_minute else 0.0
+    lease = Lease(ticket.owner, ticket.number, now, waited, ticket.cell, ticket.loop, ticket.traceparent, paid)
     bucket.leases.append(lease)
-    if terms.requests_per_minute:
+    if paid:
         bucket.tat = token_bucket.spend(bucket.tat, terms, now)
     bucket.active = now
     member = bucket.members[ticket.owner]
@@ -189,12 +190,11 @@ def withdraw(state: State, name: str, owner: str, number: int, kind: EventKind, 
         seconds = state.clock - bucket.queue.pop(index).at
         bucket.members[owner].waiting -= 1
     else:
-        terms = admission.effective(bucket)
         lease = _take_lease(bucket, owner, number)
         if lease is None:
             return
         seconds = lease.waited
-        _unspend(bucket, lease, terms)
+        _unspend(bucket, lease)
     if kind == "canceled":
         bucket.totals.canceled += 1
     else:
@@ -204,9 +204,8 @@ def withdraw(state: State, name: str, owner: str, number: int, kind: EventKind, 
     settle(state, name, out)
 
 
-def _unspend(bucket: Bucket, lease: Lease, terms: Terms) -> None:
-    if terms.requests_per_minute:
-        bucket.tat = token_bucket.refund(bucket.tat, terms)
+def _unspend(bucket: Bucket, lease: Lease) -> None:
+    bucket.tat = token_bucket.refund(bucket.tat, lease.paid)
     bucket.members[lease.owner].granted -= 1
     _count_wait(bucket, lease.waited, -1)
 
