@@ -61,6 +61,10 @@ def storm_of_interrupts(state: str, *, seed: int, interrupts: int, **policy: Any
     scheduler = Scheduler(Policy(state_path=state, **policy))
     caught = threading.Event()
     chance = random.Random(seed)
+    # An interrupt that lands in a finalizer cannot be raised there; Python prints it, which says nothing about slots.
+    sys.unraisablehook = lambda unraisable: (
+        None if unraisable.exc_type is KeyboardInterrupt else sys.__unraisablehook__(unraisable)
+    )
 
     def interrupt() -> None:
         for _ in range(interrupts):

@@ -47,6 +47,7 @@ def _is_free(fd: int) -> bool:
 def stopped_in_transaction(child: Child, ledger: Path) -> Iterator[None]:
     """Stop a busy child at an instant at which it has the lock of the ledger; it goes on afterwards."""
     deadline = time.monotonic() + PATIENCE_S
+    until(Path(f"{ledger}.lock").exists, "there is a lock file")
     while True:
         assert time.monotonic() < deadline, "never stopped inside a transaction"
         child.signal(signal.SIGSTOP)

@@ -46,3 +46,15 @@ def test_a_writer_killed_in_its_very_first_write_leaves_an_absent_ledger_not_a_c
     for file in (path, path.with_name("ledger.json.copy")):
         file.touch()  # as `_open` leaves them before the first pwrite
     assert read_snapshot(path).state in {"absent", "live"}
+
+
+def test_a_copy_that_was_deleted_is_made_again_by_whoever_writes_next(tmp_path: Path) -> None:
+    """So no copy goes stale while somebody writes on into one without a name."""
+    path = tmp_path / "ledger.json"
+    old = file_store(path)
+    run(old, grow(300))
+    path.with_name("ledger.json.copy").unlink()
+    run(file_store(path), grow(600))
+    run(old, grow(900))
+    path.write_bytes(b"garbage")
+    assert len(file_store(path).read().machine) == 900

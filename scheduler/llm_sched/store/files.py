@@ -100,6 +100,11 @@ class TwinFile:
         """
         if self._fd < 0:
             self._open(os.O_RDWR | os.O_CREAT)
+        if not os.fstat(self._copy).st_nlink:
+            # Somebody deleted the copy. What goes into a file without a name is lost, and the next who opens it by name
+            # would make one that goes stale: a ledger restored from that would list slots given back long ago.
+            os.close(self._copy)
+            self._copy = open_shared(self.copy_path, self._mode)
         needed = -(-(len(document) + 1) // _BLOCK) * _BLOCK
         size = self._size
         if needed > size:
