@@ -324,7 +324,8 @@ class Participant:
                 return True
             stuck = bucket.queue and admission.decide(bucket, admission.effective(bucket), now).admit
             own = {ticket.number for ticket in bucket.queue if self.roll.owns(ticket)}
-            if stuck or not own or liveness.overdue(bucket, now):
+            stray = any(self.roll.owns(lease) and not self.roll.knows(lease.number) for lease in bucket.leases)
+            if stuck or stray or not own or liveness.overdue(bucket, now):
                 return True
             listed |= own
         return any(call.number not in listed for call in self.roll.published())

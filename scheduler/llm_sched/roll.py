@@ -68,6 +68,10 @@ class Roll:
         """Whether calls queue here while few of them stand in the ledger, so that others might overtake them."""
         return bool(self._backlog.get(name)) and sum(call.bucket == name for call in self.published()) <= _LOW
 
+    def knows(self, number: int) -> bool:
+        """Whether a call of that number waits or holds here."""
+        return number in self._held or number in self._published
+
     def owns(self, item: Lease | Ticket) -> bool:
         """Whether a lease or ticket of the ledger is of this process."""
         return item.owner == self.owner_id

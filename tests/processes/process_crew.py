@@ -164,7 +164,8 @@ class Crew:
     def storm(self, state: Path, witness: Path, **arguments: object) -> Child:
         """Start a child that takes and gives back slots all the time; it is at work when this returns."""
         row = len(self.children)
-        child = self.start("process_storm", "work", state=state, witness=witness, row=row, **arguments)
+        facts: dict[str, Any] = {"state": state, "witness": witness, "row": row, **arguments}
+        child = self.start("process_storm", "work", **facts)
         child.hear("working")
         return child
 

@@ -105,7 +105,7 @@ def test_a_living_owner_without_mailbox_is_known_by_its_start_time(crew: Crew, l
 
 def test_nobody_of_another_boot_lives(crew: Crew, ledger: Path) -> None:
     """After a reboot the slots are free, the totals are kept, and the token buckets start empty."""
-    policy = {"max_in_flight": 1, "requests_per_minute": 60, "burst": 5}
+    policy: dict[str, Any] = {"max_in_flight": 1, "requests_per_minute": 60, "burst": 5}
     before = crew.puppet(ledger, **policy)
     for number in range(2):
         assert before.ask(f"call {number}", do="acquire")["got"]
