@@ -59,7 +59,7 @@ def hold_in_main_thread(state: str, **policy: Any) -> None:
 def storm_of_interrupts(state: str, *, seed: int, interrupts: int, **policy: Any) -> None:
     """Take and give back slots in the main thread while SIGINT after SIGINT comes, one at a time."""
     scheduler = Scheduler(Policy(state_path=state, **policy))
-    chance = random.Random(seed)  # noqa: S311 - no secret
+    chance = random.Random(seed)
     trap = Trap(interrupts, chance)
     thread = threading.Thread(target=trap.send)
     thread.start()
