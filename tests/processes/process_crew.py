@@ -44,15 +44,11 @@ class Child:
         arguments: its command line.
         errors: file that takes what it writes to stderr.
         row: its row in the witness.
-
-    Attributes:
-        may_complain: whether tracebacks on stderr are to be expected.
     """
 
     def __init__(self, arguments: Sequence[str], errors: Path, row: int) -> None:
         self.row = row
         self.errors = errors
-        self.may_complain = False
         with errors.open("wb") as stderr:
             self.process = subprocess.Popen(
                 arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, start_new_session=True
@@ -164,8 +160,7 @@ class Crew:
     def storm(self, state: Path, witness: Path, **arguments: object) -> Child:
         """Start a child that takes and gives back slots all the time; it is at work when this returns."""
         row = len(self.children)
-        facts: dict[str, Any] = {"state": state, "witness": witness, "row": row, **arguments}
-        child = self.start("process_storm", "work", **facts)
+        child = self.start("process_storm", "work", state=state, witness=witness, row=row, **arguments)
         child.hear("working")
         return child
 
@@ -174,4 +169,4 @@ class Crew:
         for child in self.children:
             child.clear_away()
         for child in self.children:
-            assert child.may_complain or "Traceback" not in child.story(), child.story()
+            assert "Traceback" not in child.story(), child.story()
