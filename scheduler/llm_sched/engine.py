@@ -66,6 +66,7 @@ class Engine:
         self._cleanup = Cleanup()
         self._doors: dict[asyncio.AbstractEventLoop, LoopDoor] = {}
         self._doors_lock = threading.Lock()
+        self._closing = threading.RLock()
         self._drop_inherited = tuple(after_fork)
         self._used = False
         self._retired = False
@@ -178,16 +179,17 @@ class Engine:
 
     def close(self) -> None:
         """Give all back and leave the ledger; usable again afterwards. Never raises."""
-        with _opening:  # once, whoever calls
-            if not self._used or self.part.pid != os.getpid():
-                return
-            self._used = False
-        self._watch.stop()
-        with suppress(BusyError, SchedulerError, OSError):  # also when another thread closes it just now
-            self.part.leave(time.monotonic() + _LEAVE_PATIENCE_S)
-        self.part = self._new_participant()
-        self._watch = Watch(self.part)
-        _engines.discard(self)
+        with self._closing:  # once, whoever calls; and who comes second, e.g. at exit, waits until it is done
+            with _opening:
+                if not self._used or self.part.pid != os.getpid():
+                    return
+                self._used = False
+            self._watch.stop()
+            with suppress(BusyError, SchedulerError, OSError):
+                self.part.leave(time.monotonic() + _LEAVE_PATIENCE_S)
+            self.part = self._new_participant()
+            self._watch = Watch(self.part)
+            _engines.discard(self)
 
     def after_fork(self) -> None:
         """In a forked child: it holds none of its parent's slots and shares none of its descriptors."""
@@ -197,6 +199,7 @@ class Engine:
             drop()
         self._doors = {}
         self._doors_lock = threading.Lock()
+        self._closing = threading.RLock()
         self._used = False
         self.part.start()
 

@@ -63,6 +63,7 @@ class Participant:
         self._probed_at = float("-inf")
         self._numbers = itertools.count(1)
         self._unsure = False
+        self._found: list[Call] = []
         self._ledger = ""
         self._newcomer = False
 
@@ -77,10 +78,12 @@ class Participant:
 
         def run(state: State) -> Transition:
             self.check_open()
+            self._found = []
             out = Transition()
             if state.boot != host.boot_id():
                 transitions.reboot(state, host.boot_id())
             transitions.advance(state, self.clock.now())
+            out.changed = not self.store.intact()  # it was restored: write it again
             joined = self.owner_id in state.owners
             if joined or join:
                 unsure, self._unsure = self._unsure or not joined or state.ident != self._ledger, True
@@ -124,6 +127,11 @@ class Participant:
             self._newcomer = False
             for owner in self.owners:
                 self.mailroom.nudge(owner)
+        found, self._found = self._found, []
+        for own in found:
+            if not own.over:
+                self.arrived(own)
+                self.mailroom.deliver(self.owner_id, own.cell, own.loop, Word(b"", b"held", 0.0), seq)
         for grant in out.grants:
             lease = grant.lease
             call = self.roll.find(lease.number) if lease.owner == self.owner_id else None
@@ -347,9 +355,8 @@ class Participant:
         self._transact(change, deadline)
 
     def _reconcile(self, state: State, out: Transition) -> None:
-        for call in self.roll.reconcile(state, out):
-            self.arrived(call)
-            self.mailroom.deliver(self.owner_id, call.cell, call.loop, Word(b"", b"held", 0.0), state.seq)
+        # Told in `_carry_out`: a lease may be of this very transaction, and not yet be written.
+        self._found = self.roll.reconcile(state, out)
         for name in self.roll.waiting_buckets():
             self.roll.publish(state, name, out)
 

@@ -101,7 +101,7 @@ class Slot:
 
     def __del__(self) -> None:
         # A slot is made before its call has been granted, so that there is no moment at which a grant has no owner.
-        call = self._call
+        call = getattr(self, "_call", None)  # an interrupted `__init__` leaves a slot without one
         if call and call.granted and not call.over and not self.released and self._pid == os.getpid():
             self.released = True
             self._engine.release_later(call)

@@ -101,7 +101,9 @@ class Watch:
 
     def _unwatch(self, keep: frozenset[str] | tuple[()]) -> None:
         for owner in [owner for owner in self._pidfds if owner not in keep]:
-            os.close(self._pidfds.pop(owner))
+            fd = self._pidfds.pop(owner)
+            if fd >= 0:
+                os.close(fd)
 
     def _sleep(self, seconds: float) -> None:
         """Sleep until a watched process dies, a newcomer nudges, or the time is over."""
@@ -110,7 +112,8 @@ class Watch:
             return
         poll = select.poll()
         for fd in self._pidfds.values():
-            poll.register(fd, select.POLLIN)
+            if fd >= 0:
+                poll.register(fd, select.POLLIN)
         nudges = -1
         with contextlib.suppress(OSError):  # somebody deletes the folder just now: newcomers are seen a second later
             nudges = self._part.mailroom.listen(WATCH)
@@ -121,7 +124,10 @@ class Watch:
             with contextlib.suppress(OSError):
                 os.read(nudges, 4096)
         for owner in [owner for owner, fd in self._pidfds.items() if fd in events]:
-            os.close(self._pidfds.pop(owner))
+            # Never again: if its mailbox says that it lives, this was somebody else's number. First struck off, then
+            # closed: a fork may come between.
+            fd, self._pidfds[owner] = self._pidfds[owner], -1
+            os.close(fd)
 
     def after_fork(self) -> None:
         """In a forked child: the thread did not come along, its descriptors did."""

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import itertools
 import os
 import tempfile
+import threading
 from contextlib import suppress
 from typing import Any
 
 from process_child import hear, say
-from process_puppet import serve
+from process_puppet import Puppet, serve
 
 from llm_sched import Policy, Scheduler, SlotTimeout
+from llm_sched.store import files
 
 
 def ask_for_other_buckets(state: str, **policy: Any) -> None:
@@ -53,3 +56,26 @@ def serve_as(uid: int, gid: int, state: str, **policy: Any) -> None:
     os.setgid(gid)
     os.setuid(uid)
     serve(state, **policy)
+
+
+def wait_on_a_full_disk(state: str, **policy: Any) -> None:
+    """Serve as a puppet on whose machine, between the orders `fill` and `drain`, nothing can be written."""
+    full = threading.Event()
+    write = files.TwinFile.write
+
+    def write_if_there_is_room(self: files.TwinFile, document: bytes) -> bytes:
+        if full.is_set():
+            say(name="not written")
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(self, document)
+
+    files.TwinFile.write = write_if_there_is_room  # type: ignore[method-assign]
+    puppet = Puppet(Scheduler(Policy(state_path=state, **policy)))
+    say(name="ready")
+    while order := hear():
+        does = order.pop("do")
+        if does in {"fill", "drain"}:
+            (full.set if does == "fill" else full.clear)()
+            say(name=order["name"])
+        else:
+            getattr(puppet, does)(**order)

@@ -59,38 +59,53 @@ def hold_in_main_thread(state: str, **policy: Any) -> None:
 def storm_of_interrupts(state: str, *, seed: int, interrupts: int, **policy: Any) -> None:
     """Take and give back slots in the main thread while SIGINT after SIGINT comes, one at a time."""
     scheduler = Scheduler(Policy(state_path=state, **policy))
-    # An interrupt that lands in a finalizer cannot be raised there; Python prints it, which says nothing about slots.
-    sys.unraisablehook = lambda it: None if it.exc_type is KeyboardInterrupt else sys.__unraisablehook__(it)
-    caught = threading.Event()
     chance = random.Random(seed)
-
-    def interrupt() -> None:
-        for _ in range(interrupts):
-            time.sleep(chance.uniform(0, 0.003))  # the random moment itself: nothing waits for it
-            caught.clear()
-            os.kill(os.getpid(), signal.SIGINT)
-            caught.wait(10)
-        finished.set()
-
-    finished = threading.Event()
-    thread = threading.Thread(target=interrupt)
-    started = False
-    while not finished.is_set():
+    trap = Trap(interrupts, chance)
+    thread = threading.Thread(target=trap.send)
+    thread.start()
+    while not trap.finished:
         try:
-            if not started:
-                started = True
-                thread.start()
+            trap.armed = True
             with scheduler.slot(provider="p", model="m", timeout_s=chance.choice((0.0, 0.002, 20.0))):
                 pass
+            trap.armed = False
         except SlotTimeout as error:
+            trap.armed = False
             if error.waited_s > 10:
                 say(name="stuck", text=str(error))
                 raise
         except KeyboardInterrupt:
-            caught.set()
+            continue
     thread.join()
     say(name="done")
     hear()
+
+
+class Trap:
+    """Sends SIGINT at random moments, and lets it raise KeyboardInterrupt only where the main thread is armed for it."""
+
+    def __init__(self, interrupts: int, chance: random.Random) -> None:
+        self.armed = False
+        self.finished = False
+        self._interrupts = interrupts
+        self._chance = chance
+        self._caught = 0
+        signal.signal(signal.SIGINT, self._catch)
+
+    def _catch(self, *_: object) -> None:
+        self._caught += 1
+        if self.armed:
+            self.armed = False
+            raise KeyboardInterrupt
+
+    def send(self) -> None:
+        """Send them, each when the one before has arrived."""
+        for number in range(1, self._interrupts + 1):
+            time.sleep(self._chance.uniform(0, 0.003))  # the random moment itself: nothing waits for it
+            os.kill(os.getpid(), signal.SIGINT)
+            while self._caught < number:
+                time.sleep(0.0001)
+        self.finished = True
 
 
 def end_while_others_wait(state: str, *, how: str, waiters: int, tasks: int, **policy: Any) -> None:
@@ -137,3 +152,14 @@ def end_with_error(state: str, **policy: Any) -> None:
     say(name="ready", bucket=slot.bucket)
     hear()
     sys.exit(3)
+
+
+def end_after_dropping(state: str, **policy: Any) -> None:
+    """Let a scheduler go out of scope shortly before the end of the program."""
+    scheduler = Scheduler(Policy(state_path=state, **policy))
+    scheduler.acquire(provider="p", model="m").release()
+    say(name="ready")
+    hear()
+    del scheduler
+    say(name="dropped")
+    hear()

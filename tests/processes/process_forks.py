@@ -72,7 +72,7 @@ def leave_a_child_behind(state: str, *, waiters: int = 0, how: str, **policy: An
             say(name="orphan", pid=os.getpid())
             signal.pause()
     else:
-        context = multiprocessing.get_context(how)
+        context: Any = multiprocessing.get_context(how)
         context.Process(target=_stay, daemon=False).start()
     say(name="holding", bucket=slot.bucket)
     signal.pause()
@@ -95,7 +95,8 @@ def start_with_multiprocessing(state: str, *, how: str, **policy: Any) -> None:
     """Hold a slot while a child of multiprocessing takes and gives back others, with a scheduler of its own."""
     scheduler = Scheduler(Policy(state_path=state, **policy))
     with scheduler.slot(provider="p", model="m"):
-        child = multiprocessing.get_context(how).Process(target=_use, args=(state, policy, "child"))
+        context: Any = multiprocessing.get_context(how)
+        child = context.Process(target=_use, args=(state, policy, "child"))
         child.start()
         child.join(60)
         say(name="child ended", code=child.exitcode)

@@ -13,7 +13,7 @@ from process_ledger import in_flight, is_quiet, waiting
 from llm_sched import read_snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from process_crew import Crew
@@ -95,13 +95,13 @@ def test_the_cap_holds_while_mailboxes_are_deleted_again_and_again(
 def test_the_cap_holds_while_all_kinds_of_damage_are_done_at_random(
     crew: Crew, ledger: Path, witness: Witness, witness_path: Path
 ) -> None:
-    """The same with many kinds in random order; not those that, together, void the cap."""
+    """The same with many kinds in random order; not the lock's deletion, which makes two locks for a transaction's length."""
     kinds = process_damage.ALL[: process_damage.ALL.index(process_damage.delete_lock)]
     spoil_again_and_again(crew, ledger, witness, witness_path, random.choices(kinds, k=100))
 
 
 def spoil_again_and_again(
-    crew: Crew, ledger: Path, witness: Witness, witness_path: Path, damages: list[Callable[[Path], None]]
+    crew: Crew, ledger: Path, witness: Witness, witness_path: Path, damages: Sequence[Callable[[Path], None]]
 ) -> None:
     """Do one damage after the other while slots change hands, start a newcomer each time, and stop everybody in the end."""
     plan = [{"threads": 8}, {"tasks": 8}]
@@ -130,3 +130,30 @@ def spoil_again_and_again(
     for number in range(CAP):
         assert puppet.ask(f"slot {number}", do="acquire", timeout_s=0)["got"]
     assert not puppet.ask("one too many", do="acquire", timeout_s=0)["got"]
+
+
+def test_an_old_copy_is_not_taken_for_the_ledger(crew: Crew, ledger: Path) -> None:
+    """A copy that was deleted, and made again by a newcomer, does not bring an old state back when the file goes as well."""
+    first, second, third = (crew.puppet(ledger, max_in_flight=2) for _ in range(3))
+    assert first.ask("one", do="acquire")["got"]
+    process_damage.delete_copy(ledger)
+    assert second.ask("passing", do="acquire", timeout_s=0)["got"]
+    second.ask("release passing", do="release")
+    assert first.ask("two", do="acquire", timeout_s=0)["got"]
+    process_damage.delete(ledger)
+    assert not third.ask("too many", do="acquire", timeout_s=0)["got"]
+    assert not second.ask("too many", do="acquire", timeout_s=0)["got"]
+    assert read_snapshot(ledger).state == "live"
+    assert in_flight(ledger) == 2
+
+
+@pytest.mark.parametrize("damage", [process_damage.delete, process_damage.delete_both, process_damage.garbage])
+def test_those_who_wait_make_the_file_again(crew: Crew, ledger: Path, damage: Callable[[Path], None]) -> None:
+    """While anybody waits a lost file is back soon, whole, without anybody coming or going."""
+    puppet = crew.puppet(ledger, max_in_flight=1)
+    assert puppet.ask("held", do="acquire")["got"]
+    puppet.tell(name="wanted", do="begin")
+    until(lambda: waiting(ledger) == 1, "it waits")
+    damage(ledger)
+    until(lambda: ledger.exists() and (in_flight(ledger), waiting(ledger)) == (1, 1), "the file is back", SOON_S)
+    assert read_snapshot(ledger).state == "live"

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
+import subprocess
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,8 +15,6 @@ from process_ledger import is_quiet, left_behind, owners, waiting
 from llm_sched import read_snapshot
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from process_crew import Crew
 
 PROMPTLY_S = 15.0
@@ -45,3 +47,20 @@ def test_an_exit_hands_the_slots_on(crew: Crew, ledger: Path) -> None:
     assert waiter.hear("wanted", 5)["got"]
     assert child.process.wait(PROMPTLY_S) == 3
     assert owners(ledger) == [waiter.pid]
+
+
+def test_an_exit_waits_for_a_scheduler_that_is_just_leaving(crew: Crew, ledger: Path) -> None:
+    """A scheduler that is collected when the program ends leaves the ledger, even if that takes a moment."""
+    child = crew.start("process_exits", "end_after_dropping", state=ledger, max_in_flight=1)
+    child.hear("ready")
+    with Path(f"{ledger}.lock").open("rb+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        child.tell()
+        child.hear("dropped")
+        child.tell()
+        # The moment: however short it comes out, the child must leave, so a slow machine makes the test weaker, not wrong.
+        with suppress(subprocess.TimeoutExpired):
+            child.process.wait(0.5)
+    child.end(PROMPTLY_S)
+    assert owners(ledger) == []
+    assert left_behind(ledger) == []

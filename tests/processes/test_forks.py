@@ -80,7 +80,7 @@ def test_a_child_that_outlives_its_killed_parent_does_not_keep_the_slot(
     waiter = crew.puppet(ledger, max_in_flight=1)
     waiter.tell(name="wanted", do="begin")
     until(lambda: waiting(ledger) == waiters + 1, "it waits")
-    parent.kill()
+    parent.kill(reap=False)
     assert waiter.hear("wanted", SOON_S)["got"]
     assert owners(ledger) == [waiter.pid]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from process_crew import until
 from process_ledger import in_flight, is_quiet, waiting
@@ -78,7 +78,7 @@ def test_calls_that_time_out_in_the_middle_of_a_backlog_block_nobody(crew: Crew,
 
 def test_a_call_that_gives_up_spends_no_token(crew: Crew, ledger: Path) -> None:
     """Cap 1, 2 requests a minute, burst 2: A holds, B times out, A ends, and C passes at once on the second token."""
-    policy = {"max_in_flight": 1, "requests_per_minute": 2, "burst": 2}
+    policy: dict[str, Any] = {"max_in_flight": 1, "requests_per_minute": 2, "burst": 2}
     first, second, third = (crew.puppet(ledger, **policy) for _ in range(3))
     assert first.ask("A", do="acquire")["got"]
     assert second.ask("B", do="acquire", timeout_s=0.2)["error"] == "SlotTimeout"

@@ -105,7 +105,7 @@ def test_a_living_owner_without_mailbox_is_known_by_its_start_time(crew: Crew, l
 
 def test_nobody_of_another_boot_lives(crew: Crew, ledger: Path) -> None:
     """After a reboot the slots are free, the totals are kept, and the token buckets start empty."""
-    policy = {"max_in_flight": 1, "requests_per_minute": 60, "burst": 5}
+    policy: dict[str, Any] = {"max_in_flight": 1, "requests_per_minute": 60, "burst": 5}
     before = crew.puppet(ledger, **policy)
     for number in range(2):
         assert before.ask(f"call {number}", do="acquire")["got"]
@@ -234,3 +234,32 @@ def open_the_way(folder: Path) -> None:
             break
         if not parent.stat().st_mode & 0o001:
             parent.chmod(parent.stat().st_mode | 0o011)
+
+
+@linux
+def test_a_living_owner_with_a_zombies_pid_costs_no_processor(crew: Crew, ledger: Path) -> None:
+    """Where an owner of another pid namespace has the number of a zombie here, those who wait sleep all the same."""
+    holder = crew.puppet(ledger, max_in_flight=1)
+    assert holder.ask("held", do="acquire")["got"]
+    zombie = crew.start("process_bodies", "stay", state=ledger)
+    zombie.hear("ready")
+    zombie.kill(reap=False)
+    owner: str = next(iter(json.loads(ledger.read_text(encoding="utf-8"))["owners"]))
+    other = f"{zombie.pid}-{owner.partition('-')[2]}"
+    rewrite(ledger, lambda document: rename_owner(document, owner, other))
+    folder = ledger.with_name(ledger.name + ".d")
+    (folder / f"{owner}.box").rename(folder / f"{other}.box")
+    waiter = crew.puppet(ledger, max_in_flight=1)
+    waiter.tell(name="wanted", do="begin")
+    until(lambda: waiting(ledger) == 1, "it waits")
+    before = processor_ticks(waiter.pid)
+    assert not waiter.ask("also", do="acquire", timeout_s=3)["got"]
+    assert processor_ticks(waiter.pid) - before < 1.5 * os.sysconf("SC_CLK_TCK")
+    holder.kill()
+    assert waiter.hear("wanted", SOON_S)["got"]
+
+
+def processor_ticks(pid: int) -> int:
+    """Processor time that a process has used."""
+    stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    return sum(map(int, stat[stat.rindex(")") + 2 :].split()[11:13]))

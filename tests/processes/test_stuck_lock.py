@@ -47,6 +47,7 @@ def _is_free(fd: int) -> bool:
 def stopped_in_transaction(child: Child, ledger: Path) -> Iterator[None]:
     """Stop a busy child at an instant at which it has the lock of the ledger; it goes on afterwards."""
     deadline = time.monotonic() + PATIENCE_S
+    until(Path(f"{ledger}.lock").exists, "there is a lock file")
     while True:
         assert time.monotonic() < deadline, "never stopped inside a transaction"
         child.signal(signal.SIGSTOP)
@@ -125,3 +126,26 @@ def test_killed_inside_a_transaction_others_go_on(crew: Crew, ledger: Path, witn
         assert answer["got"], answer
         puppet.ask(f"release slot {number}", do="release")
     assert read_snapshot(ledger).buckets[0].in_flight == 1
+
+
+@pytest.mark.skipif(not Path("/proc/locks").exists(), reason="needs /proc/locks to see who has a lock")
+def test_a_lock_file_deleted_inside_a_transaction_lets_nobody_in_beside_it(
+    crew: Crew, ledger: Path, witness: Witness, witness_path: Path
+) -> None:
+    """While a process stands still in a transaction its lock file is deleted: a newcomer's slot is not written over."""
+    busy = crew.storm(ledger, witness_path, threads=2, hold_s=0.001, max_in_flight=1)
+    for number in range(8):
+        with stopped_in_transaction(busy, ledger):
+            Path(f"{ledger}.lock").unlink()
+            newcomer = crew.puppet(ledger, max_in_flight=1)
+            answer = newcomer.ask("wanted", do="acquire", timeout_s=0.2)
+            if answer["got"]:
+                witness.enter()
+        if answer["got"]:
+            goal = witness.served + 1
+            until(lambda goal=goal: waiting(ledger) >= 2 or witness.served >= goal, f"it goes on {number}")  # type: ignore[misc]
+            witness.leave()
+        newcomer.end()
+    assert witness.peak == 1
+    busy.tell(stop=True)
+    busy.hear("done")
