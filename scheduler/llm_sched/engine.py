@@ -196,7 +196,8 @@ class Engine:
         self._watch.after_fork()
         self._cleanup.after_fork()
         for drop in self._drop_inherited:
-            drop()
+            with suppress(OSError):  # the parent may have been closing just then; all the others must still be dropped
+                drop()
         self._doors = {}
         self._doors_lock = threading.Lock()
         self._closing = threading.RLock()

@@ -81,23 +81,30 @@ class Watch:
             time.sleep(TICK_S)
 
     def _watch_once(self) -> None:
-        self._watch_owners()
-        self._sleep(TICK_S * random.uniform(0.9, 1.1))  # noqa: S311 - jitter
+        if not self._watch_owners():
+            self._sleep(TICK_S * random.uniform(0.9, 1.1))  # noqa: S311 - jitter
         with contextlib.suppress(BusyError, LedgerError, OSError):
             if not self._stopped and self._part.needs_repair():
                 self._part.repair(time.monotonic() + _REPAIR_PATIENCE_S)
 
-    def _watch_owners(self) -> None:
+    def _watch_owners(self) -> bool:
+        """Watch the owners that are not watched yet; True if one of them is gone before that."""
         owners = self._part.owners
         self._unwatch(owners)
         if not hasattr(os, "pidfd_open"):
-            return
+            return False
+        gone = False
         for owner in owners.difference(self._pidfds):
             pid = int(owner.partition("-")[0])
             if pid != self._part.pid:
                 # An owner of another pid namespace has a number that means somebody else here, or nobody: no harm done.
-                with contextlib.suppress(OSError):
+                try:
                     self._pidfds[owner] = os.pidfd_open(pid)
+                except ProcessLookupError:
+                    self._pidfds[owner], gone = -1, True
+                except OSError:
+                    self._pidfds[owner] = -1
+        return gone
 
     def _unwatch(self, keep: frozenset[str] | tuple[()]) -> None:
         for owner in [owner for owner in self._pidfds if owner not in keep]:

@@ -11,6 +11,7 @@ import errno
 import os
 import stat
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -191,7 +192,7 @@ def shared_mode(folder: Path) -> int:
 
 
 def read_ledger(path: Path) -> State:
-    """Read a ledger without its lock: a torn read is tried again, then the copy is read.
+    """Read a ledger without its lock: a torn read is tried again, later the copy as well.
 
     Raises:
         LedgerError: unreadable, somebody else's, or of a newer version; `codec.UnreadableError` is its cause.
@@ -208,13 +209,13 @@ def read_ledger(path: Path) -> State:
             refuse(error.fault, path)
         except OSError as error:
             raise explain(error, path) from error
+        if attempt >= _READ_TRIES // 2:
+            with suppress(codec.UnreadableError, OSError):
+                return codec.decode(files.read_path(path.with_name(path.name + ".copy")) or b"")
         if attempt % 4 == 3:  # noqa: PLR2004 - a writer that was interrupted needs the processor
             time.sleep(0.0005)
-    try:
-        return codec.decode(files.read_path(path.with_name(path.name + ".copy")) or b"")
-    except (codec.UnreadableError, OSError):
-        message = f"{path} is no readable ledger; the next call of a live process sets it aside and makes it again"
-        raise LedgerError(message, path=str(path)) from fault
+    message = f"{path} is no readable ledger; the next call of a live process sets it aside and makes it again"
+    raise LedgerError(message, path=str(path)) from fault
 
 
 def refuse(fault: codec.Fault, path: Path) -> None:

@@ -87,10 +87,15 @@ class TwinFile:
         return read_path(self.copy_path)
 
     def _open(self, flags: int) -> None:
-        self._fd = open_shared(self.path, self._mode, flags)
-        status = os.fstat(self._fd)
+        main = open_shared(self.path, self._mode, flags)
+        try:
+            status = os.fstat(main)
+            copy = open_shared(self.copy_path, self._mode)
+        except BaseException:  # both or neither: an interrupt, too, may come between the two
+            os.close(main)
+            raise
         self._identity, self._size = (status.st_dev, status.st_ino), status.st_size
-        self._copy = open_shared(self.copy_path, self._mode)
+        self._fd, self._copy = main, copy
 
     def write(self, document: bytes) -> bytes:
         """Write copy and main file; return the bytes as they now stand in the file. Call under the lock.
@@ -103,8 +108,8 @@ class TwinFile:
         if not os.fstat(self._copy).st_nlink:
             # Somebody deleted the copy. What goes into a file without a name is lost, and the next who opens it by name
             # would make one that goes stale: a ledger restored from that would list slots given back long ago.
-            os.close(self._copy)
-            self._copy = open_shared(self.copy_path, self._mode)
+            old, self._copy = self._copy, open_shared(self.copy_path, self._mode)
+            os.close(old)
         needed = -(-(len(document) + 1) // _BLOCK) * _BLOCK
         size = self._size
         if needed > size:
@@ -122,11 +127,11 @@ class TwinFile:
         return data
 
     def close(self) -> None:
-        """Close both."""
-        for fd in (self._fd, self._copy):
+        """Close both. First forgotten, then closed: a number that somebody else has by then is never closed again."""
+        open_here, self._fd, self._copy = (self._fd, self._copy), -1, -1
+        for fd in open_here:
             if fd >= 0:
                 os.close(fd)
-        self._fd = self._copy = -1
 
 
 def _reserve(fd: int, size: int) -> None:

@@ -120,9 +120,9 @@ class FileLock:
 
     def reset(self) -> None:
         """Forget the descriptor: closed here, it stays locked for whoever else has it."""
-        if self._fd >= 0:
-            os.close(self._fd)
-        self._fd = -1
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
 
     def after_fork(self) -> None:
         """In a forked child: another thread of the parent may have held the front lock for ever."""
