@@ -11,15 +11,15 @@ import itertools
 import os
 from typing import TYPE_CHECKING
 
-from llm_sched import host
-from llm_sched.calls import Call, Occupancy
+from llm_sched import host, inspection
+from llm_sched.calls import Call
 from llm_sched.ending import rest_if_ending
 from llm_sched.errors import LedgerError, SchedulerError
 from llm_sched.mailbox import Word
 from llm_sched.mailroom import Header
 from llm_sched.model import Owner, Transition
 from llm_sched.roll import Roll
-from llm_sched.rules import admission, liveness, queueing, transitions
+from llm_sched.rules import transitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -188,7 +188,7 @@ class Participant:
                 self._look_for_the_dead(state, call.bucket, out, always=once)
                 granted = self._take_own_grant(call, out)
             if not granted:
-                call.seen = self._occupancy(state, call)
+                call.seen = inspection.occupancy(state, call, self._terms)
                 if once:
                     self.roll.withdraw(state, call, "refused", out)
             elif not call.granted:
@@ -228,24 +228,6 @@ class Participant:
                 transitions.reap(state, gone, out)
             transitions.expire(state, name, out)
 
-    def _occupancy(self, state: State, call: Call) -> Occupancy:
-        bucket = state.buckets[call.bucket]
-        terms = admission.effective(bucket)
-        index = queueing.find(bucket.queue, self.owner_id, call.number)
-        oldest = ""
-        if bucket.leases:
-            lease = min(bucket.leases, key=lambda lease: lease.since)
-            owner = state.owners.get(lease.owner)
-            if owner:
-                oldest = f"pid {owner.pid}, user {owner.user}, for {state.clock - lease.since:.1f} s"
-        return Occupancy(
-            index if index >= 0 else len(bucket.queue),
-            len(bucket.leases),
-            terms.max_in_flight,
-            admission.waits_for(bucket, self._terms, state.clock),
-            oldest,
-        )
-
     def retry(self, call: Call, deadline: float | None) -> None:
         """The call's token should be due: grant it, or tell it its new time."""
 
@@ -272,7 +254,7 @@ class Participant:
                 lease.number == call.number and lease.owner == self.owner_id for lease in bucket.leases
             )
             if bucket is not None and not late:
-                call.seen = self._occupancy(state, call)
+                call.seen = inspection.occupancy(state, call, self._terms)
                 self.roll.withdraw(state, call, "timed_out", out)
 
         self._transact(change, deadline)
@@ -321,22 +303,7 @@ class Participant:
         if any(owner != self.owner_id and not self.mailroom.is_alive(owner, state.owners[owner]) for owner in state.owners):
             return True
         self.owners = frozenset(state.owners)
-        return self._is_stuck(state, now)
-
-    def _is_stuck(self, state: State, now: float) -> bool:
-        """Whether a call of ours is not where it should be, or could go on and does not."""
-        listed: set[int] = set()
-        for name in self.roll.waiting_buckets():
-            bucket = state.buckets.get(name)
-            if bucket is None:
-                return True
-            stuck = bucket.queue and admission.decide(bucket, admission.effective(bucket), now).admit
-            own = {ticket.number for ticket in bucket.queue if self.roll.owns(ticket)}
-            stray = any(self.roll.owns(lease) and not self.roll.knows(lease.number) for lease in bucket.leases)
-            if stuck or stray or not own or liveness.overdue(bucket, now):
-                return True
-            listed |= own
-        return any(call.number not in listed for call in self.roll.published())
+        return inspection.is_stuck(state, self.roll, now)
 
     def repair(self, deadline: float | None) -> None:
         """Put all that right: reap, take back, find what was granted or lost, publish, grant."""
