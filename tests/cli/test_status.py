@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cli_support import Command
 
-from llm_sched import Policy, Scheduler, SlotTimeout
+from llm_sched import Policy, Scheduler, SlotTimeout, read_snapshot
 
 
 def test_no_ledger_is_no_error(llm_sched: Command, ledger: Path) -> None:
@@ -65,3 +65,12 @@ def test_disagreeing_policies_are_shown(llm_sched: Command, ledger: Path) -> Non
         result = llm_sched("status")
     assert "policies disagree" in result.stdout
     assert "2/2 in flight" in result.stdout
+
+
+def test_a_bucket_that_nobody_uses_shows_no_cap(llm_sched: Command, ledger: Path) -> None:
+    """The cap went with those who had it; the totals stay."""
+    llm_sched("run", "--model", "m", "--", "true")
+    result = llm_sched("status")
+    assert "default/m  0 in flight, 0 waiting" in result.stdout
+    assert "1 granted" in result.stdout
+    assert read_snapshot(ledger).buckets[0].policies == []

@@ -61,8 +61,9 @@ def _print_live(console: Console, snapshot: Snapshot) -> None:
 
 
 def _print_bucket(console: Console, bucket: BucketView) -> None:
-    cap = str(bucket.max_in_flight) if bucket.max_in_flight else "no cap"
-    line = f"[bold]{bucket.name}[/]  {bucket.in_flight}/{cap} in flight, {bucket.waiting} waiting"
+    # A cap belongs to those who hold or wait; where nobody does there is none to show.
+    cap = f"/{bucket.max_in_flight or 'no cap'}" if bucket.policies else ""
+    line = f"[bold]{bucket.name}[/]  {bucket.in_flight}{cap} in flight, {bucket.waiting} waiting"
     if bucket.rate_available is not None:
         line += f", {bucket.rate_available:.0f} of {bucket.burst:g} tokens left at {bucket.requests_per_minute:g}/min"
         if bucket.rate_next_s:
