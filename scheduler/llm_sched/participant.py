@@ -83,7 +83,6 @@ class Participant:
             if state.boot != host.boot_id():
                 transitions.reboot(state, host.boot_id())
             transitions.advance(state, self.clock.now())
-            out.changed = not self.store.intact()  # it was restored: write it again
             joined = self.owner_id in state.owners
             if joined or join:
                 unsure, self._unsure = self._unsure or not joined or state.ident != self._ledger, True

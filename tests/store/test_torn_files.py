@@ -135,11 +135,12 @@ def test_an_emptied_main_file_is_repaired_from_the_copy(path: Path, left: bytes)
 
 
 def test_a_deleted_main_file_is_made_again_from_the_copy(path: Path) -> None:
-    """A temp cleaner took one of the two."""
+    """A temp cleaner took one of the two; the first transaction writes it, though it changes nothing itself."""
     old_and_new(path)
     path.unlink()
     store = file_store(path)
-    assert (run(store, look).value, run(store, put("next")).changed, store.read().seq) == ("new", True, 3)
+    assert (run(store, look).value, path.exists(), store.read().seq) == ("new", True, 3)
+    assert (run(store, put("next")).changed, store.read().seq) == (True, 4)
 
 
 def test_a_main_file_deleted_under_an_open_store_is_made_again(path: Path) -> None:
@@ -205,7 +206,7 @@ def test_when_both_are_deleted_the_living_are_asked(path: Path) -> None:
     """What they hold makes it a rebuilt ledger; without them it is a new one."""
     answers: list[object] = []
     for found in (True, False):
-        store = file_store(path, partial(answer, found))
+        store = file_store(path.with_name(f"{found}.json"), partial(answer, found))
         answers.append(run(store, lambda state: Done(changed=False, value=state.origin)).value)
     assert answers == ["rebuilt", "new"]
 

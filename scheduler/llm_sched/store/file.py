@@ -46,6 +46,7 @@ class FileStore:
         self._twin = files.TwinFile(path, 0o600)
         self._bytes = b""
         self._state: State | None = None
+        self._restored = False
 
     @property
     def folder(self) -> Path:
@@ -69,7 +70,7 @@ class FileStore:
             state = self._load()
             self._state = None
             answer = change(state)
-            if answer.changed:
+            if answer.changed or self._restored:
                 self._save(state)
             commit(answer, state.seq)
         except OSError as error:
@@ -122,13 +123,15 @@ class FileStore:
         if damaged and not damaged.startswith(b'{"schema":'):
             self._set_aside()
         copy = self._twin.read_copy()
+        self._restored = True  # so it is written again even if nothing else changes
         try:
             state = codec.decode(copy or b"")
         except codec.UnreadableError:
             if damaged and self._twin.is_current():
                 self._set_aside()
             state = codec.new_state(host.new_id(), host.boot_id(), host.machine_id())
-            if self._recover(state) or damaged or copy:
+            self._restored = bool(self._recover(state) or damaged or copy)
+            if self._restored:
                 state.origin = "rebuilt"
                 _warn("%s was lost; it was made again from what the living processes hold", self.path)
         return state
@@ -146,7 +149,7 @@ class FileStore:
         state.updated_at = round(self._clock.wall(), 3)
         self._bytes = b""
         self._bytes = self._twin.write(codec.encode(state))
-        self._state = state
+        self._state, self._restored = state, False
 
     def read(self) -> State:
         """See `Store`; also for monitors: it needs no scheduler and changes nothing."""
