@@ -1,19 +1,19 @@
 """State <-> JSON bytes, and how to tell a whole document from a torn one.
 
 A document ends in a checksum of all before it, so that a reader without a lock and the next lock holder both see whether
-they read one write or a mixture of two. Owners and buckets stay undecoded until somebody asks for one: a
-transaction touches one bucket, and must not pay for the others.
+they read one write or a mixture of two. Owners, buckets, leases and tickets stay undecoded until somebody asks for one: a
+transaction touches one bucket, of its queue mostly the head, and must not pay for the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
-from typing import Any, Generic, Literal, TypeVar
+from collections.abc import Callable, Iterator, MutableMapping
+from typing import Any, Generic, Literal, SupportsIndex, TypeVar
 from zlib import crc32
 
 import msgspec
 
-from llm_sched.model import SCHEMA, Bucket, Owner, State
+from llm_sched.model import SCHEMA, Bucket, Lease, Member, Owner, State, Terms, Ticket, Totals
 
 Fault = Literal["empty", "torn", "foreign", "newer"]
 """Why bytes are no ledger: nothing there; damaged; valid JSON that is not ours; written by a newer version."""
@@ -61,9 +61,9 @@ class Lazy(MutableMapping[str, T], Generic[T]):
 
     __slots__ = ("_decode", "items_")
 
-    def __init__(self, raw: dict[str, Any], decoder: msgspec.json.Decoder[T]) -> None:
+    def __init__(self, raw: dict[str, Any], decode: Callable[[Any], T]) -> None:
         self.items_ = raw
-        self._decode = decoder.decode
+        self._decode = decode
 
     def __getitem__(self, key: str) -> T:
         value = self.items_[key]
@@ -87,15 +87,73 @@ class Lazy(MutableMapping[str, T], Generic[T]):
         return key in self.items_
 
 
+class LazyList(list[T], Generic[T]):
+    """A list whose items are decoded when they are first asked for; the encoder writes the rest as the bytes they were.
+
+    Only what the rules do with a queue: index, iterate, append, insert, pop, compare. No slices, no search by value.
+    """
+
+    __slots__ = ("_decode",)
+
+    def __init__(self, raw: list[Any], decode: Callable[[Any], T]) -> None:
+        super().__init__(raw)
+        self._decode = decode
+
+    def __getitem__(self, index: SupportsIndex) -> T:  # type: ignore[override] # pyright: ignore[reportIncompatibleMethodOverride] # no slices
+        value: Any = super().__getitem__(index)
+        if type(value) is msgspec.Raw:
+            value = self._decode(value)
+            super().__setitem__(index, value)
+        return value  # type: ignore[no-any-return] # Raw is gone
+
+    def __iter__(self) -> Iterator[T]:
+        return map(self.__getitem__, range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        return list(self) == other
+
+    __hash__ = None  # as every list
+
+    def pop(self, index: SupportsIndex = -1) -> T:
+        """Take an item out, as `list.pop`."""
+        value: Any = super().pop(index)
+        popped: T = self._decode(value) if type(value) is msgspec.Raw else value
+        return popped
+
+
+class _Bucket(msgspec.Struct):
+    """A bucket whose leases and tickets are still bytes; fields as in `Bucket`, in its order."""
+
+    keys: dict[str, str]
+    leases: list[msgspec.Raw] = []
+    queue: list[msgspec.Raw] = []
+    members: dict[str, Member] = {}
+    terms: list[Terms] = []
+    tat: float = 0.0
+    active: float = 0.0
+    totals: Totals = msgspec.field(default_factory=Totals)
+    turns: dict[str, int] = {}
+
+
 _encoder = msgspec.json.Encoder()
 _document = msgspec.json.Decoder(_Document)
 _owner = msgspec.json.Decoder(Owner)
-_bucket = msgspec.json.Decoder(Bucket)
+_bucket = msgspec.json.Decoder(_Bucket)
+_lease = msgspec.json.Decoder(Lease).decode
+_ticket = msgspec.json.Decoder(Ticket).decode
+
+
+def _decode_bucket(data: bytes) -> Bucket:
+    bucket = _bucket.decode(data)
+    leases, queue = LazyList[Lease](bucket.leases, _lease), LazyList[Ticket](bucket.queue, _ticket)
+    return Bucket(
+        bucket.keys, leases, queue, bucket.members, bucket.terms, bucket.tat, bucket.active, bucket.totals, bucket.turns
+    )
 
 
 def new_state(ident: str, boot: str, machine: str, origin: str = "new") -> State:
     """An empty ledger."""
-    return State(ident, boot, machine, Lazy[Owner]({}, _owner), Lazy[Bucket]({}, _bucket), origin=origin)
+    return State(ident, boot, machine, Lazy[Owner]({}, _owner.decode), Lazy[Bucket]({}, _decode_bucket), origin=origin)
 
 
 def encode(state: State) -> bytes:
@@ -139,8 +197,8 @@ def decode(data: bytes) -> State:
         document.ident,
         document.boot,
         document.machine,
-        Lazy[Owner](document.owners, _owner),
-        Lazy[Bucket](document.buckets, _bucket),
+        Lazy[Owner](document.owners, _owner.decode),
+        Lazy[Bucket](document.buckets, _decode_bucket),
         document.seq,
         document.clock,
         document.updated_at,

@@ -19,7 +19,7 @@ def occupancy(state: State, call: Call, own: Terms) -> Occupancy:
     index = queueing.find(bucket.queue, call.owner, call.number)
     oldest = ""
     if bucket.leases:
-        lease = min(bucket.leases, key=lambda lease: lease.since)
+        lease = bucket.leases[0]  # they stand in the order of their grants
         owner = state.owners.get(lease.owner)
         if owner:
             oldest = f"pid {owner.pid}, user {owner.user}, for {state.clock - lease.since:.1f} s"

@@ -6,6 +6,7 @@ import json
 from zlib import crc32
 
 import hypothesis.strategies as st
+import msgspec
 import pytest
 from hypothesis import given, settings
 
@@ -132,3 +133,14 @@ def test_an_owner_is_the_same_after_writing_and_reading(owner: Owner) -> None:
 def test_a_damaged_owner_is_nobody(data: bytes) -> None:
     """Instead of an error."""
     assert codec.owner_of(data) is None
+
+
+def test_a_queue_is_decoded_only_where_somebody_looks() -> None:
+    """The rest is written as the bytes it was, with whatever else stood in it."""
+    tickets = [msgspec.Raw(b'{"owner":"1-a","number":%d,"at":1.50,"cell":0}' % number) for number in range(4)]
+    queue = codec.LazyList[Ticket](list(tickets), msgspec.json.Decoder(Ticket).decode)
+    seen = [queue[1].number, queue.pop(0).number]
+    queue.append(Ticket("1-a", 9, 2.0, 0))
+    written = msgspec.json.encode(queue)
+    assert (seen, [ticket.number for ticket in queue]) == ([1, 0], [1, 2, 3, 9])
+    assert (written.count(b"1.50"), written.count(b"1.5,")) == (2, 1)

@@ -27,8 +27,9 @@ def insert(queue: list[Ticket], ticket: Ticket) -> None:
 
 
 def find(queue: list[Ticket], owner: str, number: int) -> int:
-    """Index of a ticket, or -1."""
-    for index, ticket in enumerate(queue):
+    """Index of a ticket, or -1. From the end: most who are looked for have just come."""
+    for index in range(len(queue) - 1, -1, -1):
+        ticket = queue[index]
         if ticket.number == number and ticket.owner == owner:
             return index
     return -1
