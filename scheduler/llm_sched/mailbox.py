@@ -122,8 +122,10 @@ class Mailbox:
 
     def free(self, cell: int) -> None:
         """Give a cell back."""
-        os.pwrite(self.fd, b"free", HEADER + cell * CELL + 5)
-        heapq.heappush(self._free, cell)
+        try:
+            os.pwrite(self.fd, b"free", HEADER + cell * CELL + 5)
+        finally:
+            heapq.heappush(self._free, cell)
 
     def write(self, cell: int, state: bytes, call: bytes) -> None:
         """Fill one's own cell; `call` is made by `call_text`."""
@@ -169,10 +171,8 @@ class Mailbox:
     def entries(self) -> Iterator[Entry]:
         """All calls that hold or wait; damaged lines are passed over."""
         offset = HEADER
-        while chunk := os.pread(self.fd, _CHUNK, offset):
+        while (chunk := os.pread(self.fd, _CHUNK, offset)).strip(b"\0"):
             for start in range(0, len(chunk), CELL):
-                if not chunk[start]:
-                    return
                 fields = chunk[start : start + CELL].partition(b"\n")[0].split(b" ", 6)
                 if len(fields) == 7 and fields[1] in {b"held", b"wait"}:  # noqa: PLR2004 - as `write` makes them
                     cell = (offset + start - HEADER) // CELL

@@ -57,22 +57,25 @@ class FutexBell:
         class Timespec(ctypes.Structure):
             _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
 
+        word, pointer = ctypes.c_uint, ctypes.c_void_p
+        arguments = (ctypes.c_long, pointer, ctypes.c_int, word, pointer, pointer, word)
         self._timespec = Timespec
         self._byref = ctypes.byref
-        self._pointer = ctypes.c_void_p
-        self._call: Callable[..., int] = ctypes.CDLL(None).syscall
-        self._number = ctypes.c_long(number)
+        self._number = number
+        self._sleep: Callable[..., int] = ctypes.CFUNCTYPE(ctypes.c_long, *arguments)(("syscall", ctypes.CDLL(None)))
+        # Waking keeps the GIL: who lets go of it in between may get it back only after another thread's turn.
+        self._wake: Callable[..., int] = ctypes.PYFUNCTYPE(ctypes.c_long, *arguments)(("syscall", ctypes.PyDLL(None)))
 
     def wait(self, box: Mailbox, cell: int, seen: bytes, timeout: float) -> None:
         """See `ThreadBell`; a signal also returns, so that Ctrl-C is served at once."""
         seconds = int(timeout)
         limit = self._timespec(seconds, int((timeout - seconds) * 1e9))
         word = int.from_bytes(seen, sys.byteorder)
-        self._call(self._number, self._pointer(box.address(cell)), _FUTEX_WAIT, word, self._byref(limit), None, 0)
+        self._sleep(self._number, box.address(cell), _FUTEX_WAIT, word, self._byref(limit), None, 0)
 
     def wake(self, box: Mailbox, cell: int) -> None:
         """See `ThreadBell`."""
-        self._call(self._number, self._pointer(box.address(cell)), _FUTEX_WAKE, 1, None, None, 0)
+        self._wake(self._number, box.address(cell), _FUTEX_WAKE, 1, None, None, 0)
 
 
 class PollingBell:

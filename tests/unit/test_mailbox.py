@@ -157,3 +157,24 @@ def test_closing_twice_is_fine(box: Mailbox) -> None:
     box.close()
     box.close()
     assert box.fd == -1
+
+
+def test_a_cell_that_was_taken_and_not_yet_written_hides_none_behind_it(box: Mailbox) -> None:
+    """An interrupt may come in between."""
+    cells = [box.take() for _ in range(2)]
+    box.write(cells[1], b"held", call_text(7, 0, 1.5, KEYS))
+    assert [entry.number for entry in box.entries()] == [7]
+
+
+def test_a_cell_is_free_again_even_if_the_disk_is_too_full_to_say_so(box: Mailbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its number must not be lost with the error."""
+
+    def refuse(*_: object) -> int:
+        raise OSError
+
+    cell = box.take()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", refuse)
+        with pytest.raises(OSError, match=r"^$"):
+            box.free(cell)
+    assert box.take() == cell

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 _BLOCK = 1024
 _FIRST_READ = 16384
+_ASK_PATH_EVERY_S = 0.25
 
 
 def open_shared(path: Path, mode: int, flags: int = os.O_RDWR | os.O_CREAT) -> int:
@@ -61,6 +63,7 @@ class TwinFile:
         self._fd = self._copy = -1
         self._identity = (0, 0)
         self._size = 0
+        self._ask_path_at = 0.0
 
     def is_current(self) -> bool:
         """Whether the path still leads to the file that is open here."""
@@ -72,7 +75,7 @@ class TwinFile:
 
     def read(self) -> bytes | None:
         """The main file's bytes; None if there is none. Call under the lock."""
-        if not self.is_current():
+        if not self._is_linked():
             self.close()
             try:
                 self._open(os.O_RDWR)
@@ -81,6 +84,17 @@ class TwinFile:
         data = read_all(self._fd)
         self._size = len(data)
         return data
+
+    def _is_linked(self) -> bool:
+        """Whether the open file still has a name; one that was deleted or replaced has none.
+
+        One that was moved away keeps one, so the path is asked as well, but being dearer only now and then.
+        """
+        now = time.monotonic()
+        if now >= self._ask_path_at:
+            self._ask_path_at = now + _ASK_PATH_EVERY_S
+            return self.is_current()
+        return self._fd >= 0 and os.fstat(self._fd).st_nlink > 0
 
     def read_copy(self) -> bytes | None:
         """The copy's bytes; None if there is none."""
@@ -96,6 +110,7 @@ class TwinFile:
             raise
         self._identity, self._size = (status.st_dev, status.st_ino), status.st_size
         self._fd, self._copy = main, copy
+        self._ask_path_at = time.monotonic() + _ASK_PATH_EVERY_S
 
     def write(self, document: bytes) -> bytes:
         """Write copy and main file; return the bytes as they now stand in the file. Call under the lock.
@@ -105,11 +120,13 @@ class TwinFile:
         """
         if self._fd < 0:
             self._open(os.O_RDWR | os.O_CREAT)
-        if not os.fstat(self._copy).st_nlink:
+        copy = os.fstat(self._copy)
+        if not copy.st_nlink:
             # Somebody deleted the copy. What goes into a file without a name is lost, and the next who opens it by name
             # would make one that goes stale: a ledger restored from that would list slots given back long ago.
             old, self._copy = self._copy, open_shared(self.copy_path, self._mode)
             os.close(old)
+            copy = os.fstat(self._copy)
         needed = -(-(len(document) + 1) // _BLOCK) * _BLOCK
         size = self._size
         if needed > size:
@@ -119,10 +136,12 @@ class TwinFile:
         shrunk = needed if needed * 4 <= size else size
         data = document.ljust(shrunk - 1) + b"\n"
         # Each is whole, its old tail gone, before the other is touched.
-        for fd in (self._copy, self._fd):
-            _write(fd, data)
-            if os.fstat(fd).st_size > shrunk:
-                os.ftruncate(fd, shrunk)
+        _write(self._copy, data)
+        if copy.st_size > shrunk:
+            os.ftruncate(self._copy, shrunk)
+        _write(self._fd, data)
+        if self._size > shrunk:
+            os.ftruncate(self._fd, shrunk)
         self._size = shrunk
         return data
 
