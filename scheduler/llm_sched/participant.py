@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from llm_sched.store import Store
 
 _PROBE_EVERY_S = 0.02
+_PROBE_WATCHED_EVERY_S = 0.5
 
 
 class Participant:
@@ -59,11 +60,13 @@ class Participant:
         self.pid = os.getpid()
         self.owner_id = f"{self.pid}-{host.new_id()}"
         self.owners: frozenset[str] = frozenset()
+        self.watched = False
         self.roll = Roll(self.owner_id, self._terms)
         self._probed_at = float("-inf")
         self._numbers = itertools.count(1)
         self._unsure = False
         self._found: list[Call] = []
+        self._unlisted: list[Call] = []
         self._ledger = ""
         self._newcomer = False
 
@@ -73,7 +76,14 @@ class Participant:
 
     # -- transactions ------------------------------------------------------------------------------------------------
 
-    def _transact(self, change: Callable[[State, Transition], None], deadline: float | None, *, join: bool = True) -> None:
+    def _transact(
+        self,
+        change: Callable[[State, Transition], None],
+        deadline: float | None,
+        *,
+        join: bool = True,
+        yields: bool = False,
+    ) -> None:
         """Run a change for this owner; without `join` only if the ledger knows it, else there is nothing to change."""
 
         def run(state: State) -> Transition:
@@ -93,13 +103,14 @@ class Participant:
                     self._reconcile(state, out)
                 self._absorb(state, out)
                 change(state, out)
+                self._list()
             return out
 
         def commit(out: Transition, seq: int) -> None:
             self._unsure = False
             self._carry_out(out, seq)
 
-        out = self.store.transact(run, commit, deadline)
+        out = self.store.transact(run, commit, deadline, yields=yields)
         if out.events:
             self.observer.on_events(out.events)
 
@@ -192,9 +203,10 @@ class Participant:
                     self.roll.withdraw(state, call, "refused", out)
             elif not call.granted:
                 self.mailroom.write(call.cell, b"held", call.text())
+                self._unlisted = [other for other in self._unlisted if other is not call]
 
         self.roll.announce(call)
-        self._transact(change, deadline)
+        self._transact(change, deadline, yields=True)
         if granted:
             self.arrived(call)
         elif once:
@@ -204,12 +216,19 @@ class Participant:
         """Take in the calls that were announced, whichever thread made them: so the order is that of the calls."""
         for call in self.roll.announced():
             if call.cell < 0:
-                cell = self.mailroom.take()
-                self.mailroom.write(cell, b"wait", call.text())
-                call.cell = cell
+                self._unlisted.append(call)
+                call.cell = self.mailroom.take()
             transitions.bucket_for(state, call.bucket, call.keys, state.clock)
             self.roll.enter(call)
             self.roll.publish(state, call.bucket, out)
+
+    def _list(self) -> None:
+        """Write the calls that were taken in into the mailbox; what a call was granted at once is written by `ask`."""
+        while self._unlisted:
+            call = self._unlisted[-1]
+            if call.cell >= 0 and not call.over:
+                self.mailroom.write(call.cell, b"wait", call.text())
+            self._unlisted.pop()
 
     def _take_own_grant(self, call: Call, out: Transition) -> bool:
         """Whether the asking call itself was granted; it is not asleep, so it needs no ring."""
@@ -220,8 +239,9 @@ class Participant:
         return False
 
     def _look_for_the_dead(self, state: State, name: str, out: Transition, *, always: bool) -> None:
-        """Before somebody has to wait: is a slot held by the dead, or too long? At most every 20 ms in a process."""
-        if always or self.clock.now() - self._probed_at > _PROBE_EVERY_S:
+        """Before somebody has to wait: is a slot held by the dead, or too long? Seldom while the watch looks as well."""
+        every = _PROBE_WATCHED_EVERY_S if self.watched else _PROBE_EVERY_S
+        if always or self.clock.now() - self._probed_at > every:
             gone = self._gone(state)
             if gone:
                 transitions.reap(state, gone, out)

@@ -108,8 +108,7 @@ class Roll:
             if member and member.backlog:
                 member.backlog, out.changed = 0, True
             return
-        mine = sum(map(self.owns, bucket.queue)) if bucket.queue else 0
-        fresh = backlog[: max(0, WINDOW - mine)]
+        fresh = backlog[: max(0, WINDOW - (member.waiting if member else 0))]
         for call in fresh:
             transitions.enqueue(state, name, call.ticket(), self._terms, out)
             self._published[call.number] = call

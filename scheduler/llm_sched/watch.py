@@ -63,12 +63,14 @@ class Watch:
                 if self._part.roll.has_waiters():
                     self._watch_once_safely()
                 else:
+                    self._part.watched = False
                     self._wanted.clear()
                     self._unwatch(())
                     # Somebody may have begun to wait between the two lines above.
                     if not self._part.roll.has_waiters():
                         self._wanted.wait()
         finally:
+            self._part.watched = False
             self._unwatch(())
 
     def _watch_once_safely(self) -> None:
@@ -94,6 +96,7 @@ class Watch:
         if not hasattr(os, "pidfd_open"):
             return False
         gone = False
+        self._part.watched = True
         for owner in owners.difference(self._pidfds):
             pid = int(owner.partition("-")[0])
             if pid != self._part.pid:

@@ -188,7 +188,7 @@ def test_errors_of_the_ledger_reach_the_caller(stage: Stage, monkeypatch: pytest
     """And leave nothing behind; the next call works."""
     scheduler = stage.scheduler(max_in_flight=1)
 
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **_options: object) -> None:
         raise LedgerError("no disk")
 
     monkeypatch.setattr(stage.store, "transact", refuse)
@@ -204,7 +204,7 @@ def test_a_release_that_cannot_be_written_is_tried_again(stage: Stage, monkeypat
     slot = stage.scheduler(max_in_flight=1).acquire()
     tries: list[None] = []
 
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **_options: object) -> None:
         tries.append(None)
         raise LedgerError("no disk")
 

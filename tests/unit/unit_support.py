@@ -51,10 +51,10 @@ class CountingStore(MemoryStore):
         super().__init__()
         self.transactions = 0
 
-    def transact(self, *arguments: Any) -> Any:
+    def transact(self, *arguments: Any, **options: Any) -> Any:
         """See `Store`."""
         self.transactions += 1
-        return super().transact(*arguments)
+        return super().transact(*arguments, **options)
 
 
 class Stage:

@@ -42,7 +42,12 @@ class Store(Protocol):
         ...
 
     def transact(
-        self, change: Callable[[State], OutcomeT], commit: Callable[[OutcomeT, int], None], deadline: float | None
+        self,
+        change: Callable[[State], OutcomeT],
+        commit: Callable[[OutcomeT, int], None],
+        deadline: float | None,
+        *,
+        yields: bool = False,
     ) -> OutcomeT:
         """Run `change` on the state under the lock, write what it changed, then run `commit` before the lock is freed.
 
@@ -50,6 +55,7 @@ class Store(Protocol):
             change: may update the state in place; raises to leave the ledger as it was.
             commit: gets the outcome and the sequence number of the ledger in which it stands.
             deadline: `time.monotonic()` until which to try for the lock; None = try once, never block.
+            yields: let others who are in a hurry go first.
 
         Raises:
             BusyError: the lock could not be had in time.

@@ -59,14 +59,19 @@ class FileStore:
             self._prepare()  # only here and in `transact`, which comes after it: threads begin with `open`, one by one
 
     def transact(
-        self, change: Callable[[State], OutcomeT], commit: Callable[[OutcomeT, int], None], deadline: float | None
+        self,
+        change: Callable[[State], OutcomeT],
+        commit: Callable[[OutcomeT, int], None],
+        deadline: float | None,
+        *,
+        yields: bool = False,
     ) -> OutcomeT:
         """See `Store`."""
         lock = self._lock or self._prepare()
         if lock.is_mine():  # a signal handler calls in during a transaction of its own thread
             raise BusyError
         try:
-            lock.acquire(deadline)
+            lock.acquire(deadline, yields=yields)
             state = self._load()
             self._state = None
             answer = change(state)
@@ -115,6 +120,9 @@ class FileStore:
         try:
             return codec.decode(data)
         except codec.UnreadableError as error:
+            if not self._twin.is_current():  # another process has set this file aside: look at what stands there now
+                self._twin.close()
+                return self._load()
             refuse(error.fault, self.path)
             return self._restore(data)
 

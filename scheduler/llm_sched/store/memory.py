@@ -27,7 +27,12 @@ class MemoryStore:
         """See `Store`."""
 
     def transact(
-        self, change: Callable[[State], OutcomeT], commit: Callable[[OutcomeT, int], None], deadline: float | None
+        self,
+        change: Callable[[State], OutcomeT],
+        commit: Callable[[OutcomeT, int], None],
+        deadline: float | None,
+        *,
+        yields: bool = False,  # noqa: ARG002 - nobody else is waiting long here
     ) -> OutcomeT:
         """See `Store`."""
         timeout = -1 if deadline is None else min(max(0.0, deadline - time.monotonic()), threading.TIMEOUT_MAX)
