@@ -45,6 +45,7 @@ class FileLock:
         self._front = threading.RLock()
         self._fd = -1
         self._pid = 0
+        self._pressed = False  # somebody in a hurry has the front lock, or waits for it
 
     def is_mine(self) -> bool:
         """Whether this thread has the lock."""
@@ -55,33 +56,28 @@ class FileLock:
 
         Args:
             deadline: `time.monotonic()` until which to try; None = try once without blocking.
-            yields: let others who are in a hurry go first, those of this process as well.
+            yields: let others who are in a hurry go first.
 
         Raises:
             BusyError: somebody else has it.
             OSError: the lock file cannot be opened.
         """
-        begun = time.monotonic()
-        while True:
-            self._enter(deadline)
-            try:
-                if self._acquire_file(deadline, begun, insist=not yields):
-                    return
-            except BaseException:
-                self._front.release()
-                raise
-            self._front.release()
-            _back_off(time.monotonic() - begun + _UNHURRIED_S)
-
-    def _enter(self, deadline: float | None) -> None:
+        if not yields:
+            self._pressed = True
         if deadline is None:
             if not self._front.acquire(blocking=False):
                 raise BusyError
         elif not self._front.acquire(timeout=min(max(0.0, deadline - time.monotonic()), threading.TIMEOUT_MAX)):
             raise BusyError(host.lock_holder(self._path))
+        try:
+            self._acquire_file(deadline)
+            self._pressed = False
+        except BaseException:
+            self._front.release()
+            raise
 
-    def _acquire_file(self, deadline: float | None, begun: float, *, insist: bool) -> bool:
-        """Lock the file; without `insist` False is returned as soon as somebody else is found to have it."""
+    def _acquire_file(self, deadline: float | None) -> None:
+        begun = time.monotonic()
         while True:
             if self._pid != os.getpid():
                 self.reset()
@@ -90,17 +86,16 @@ class FileLock:
                 self._pid = os.getpid()
             if self._try(self._fd, blocking=False):
                 if self._is_current():
-                    return True
+                    return
                 self._unlock(self._fd)
                 self.reset()
                 continue
             if deadline is None:
                 raise BusyError
-            if time.monotonic() >= deadline:
+            now = time.monotonic()
+            if now >= deadline:
                 raise BusyError(host.lock_holder(self._path))
-            if not insist:
-                return False
-            _back_off(time.monotonic() - begun)
+            _back_off(now - begun + (0.0 if self._pressed else _UNHURRIED_S))
 
     def _is_current(self) -> bool:
         """Whether others lock this very file: a deleted or replaced one has no name any more."""
