@@ -184,12 +184,14 @@ class Engine:
                 if not self._used or self.part.pid != os.getpid():
                     return
                 self._used = False
-                _engines.discard(self)  # here, or it would strike off what another thread begins meanwhile
             self._watch.stop()
             with suppress(BusyError, SchedulerError, OSError):
                 self.part.leave(time.monotonic() + _LEAVE_PATIENCE_S)
             self.part = self._new_participant()
             self._watch = Watch(self.part)
+            with _opening:
+                if not self._used:  # else another thread has begun again meanwhile
+                    _engines.discard(self)
 
     def after_fork(self) -> None:
         """In a forked child: it holds none of its parent's slots and shares none of its descriptors."""
