@@ -236,6 +236,7 @@ class OpenAiStream:
 
     def close(self) -> None:
         """See `TextStream`."""
+        self._chunks = iter(())
         self._stream.close()
 
     def result(self) -> LlmResult:
@@ -257,6 +258,7 @@ class AsyncOpenAiStream:
     def __init__(self, stream: Any, failures: Failures, correlation_id: int) -> None:  # noqa: ANN401 - the SDK's, not loaded
         self._stream = stream
         self._chunks = aiter(stream)
+        self._is_closed = False
         self._failures = failures
         self._correlation_id = correlation_id
         self._pieces = wire.Pieces()
@@ -267,6 +269,8 @@ class AsyncOpenAiStream:
 
     async def __anext__(self) -> str:
         """See `AsyncTextStream`."""
+        if self._is_closed:
+            raise StopAsyncIteration
         with self._failures:
             async for chunk in self._chunks:
                 text = self._pieces.add(chunk)
@@ -277,6 +281,7 @@ class AsyncOpenAiStream:
 
     async def aclose(self) -> None:
         """See `AsyncTextStream`."""
+        self._is_closed = True
         await self._stream.close()
 
     async def result(self) -> LlmResult:

@@ -79,9 +79,7 @@ def completion_result(completion: Any, correlation_id: int) -> LlmResult:  # noq
     return _result(correlation_id, message.content or "", calls, reason, usage_of(completion))
 
 
-def _result(
-    correlation_id: int, text: str, calls: tuple[ToolCall, ...], reason: str, usage: Mapping[str, int]
-) -> LlmResult:
+def _result(correlation_id: int, text: str, calls: tuple[ToolCall, ...], reason: str, usage: Mapping[str, int]) -> LlmResult:
     step = TOOL_CALL if calls else STOP
     return LlmResult(
         correlation_id=correlation_id, next_step=step, text=text, tool_calls=calls, usage=usage, finish_reason=reason
@@ -113,7 +111,9 @@ def failure(error: Exception, whom: str, hide: str) -> ProviderError:
         if type(error).__name__ == "JSONDecodeError" or type(error).__name__ == "APIResponseValidationError":
             return ProviderError(f"{whom} answered with something that is no JSON of a chat completion: {said}")
         return _no_answer(error, whom, said)
-    advice = {401: "; is the key right?", 403: "; may this key do that?", 404: "; are base URL and model right?"}.get(status, "")
+    advice = {401: "; is the key right?", 403: "; may this key do that?", 404: "; are base URL and model right?"}.get(
+        status, ""
+    )
     message = f"{whom} refused with status {status}: {said}{advice}"
     headers = getattr(getattr(error, "response", None), "headers", {})
     told = headers.get("x-should-retry")
