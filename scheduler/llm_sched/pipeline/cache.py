@@ -6,6 +6,7 @@ as not cacheable. A failing store never costs an answer that was paid for.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 from collections.abc import Mapping
@@ -72,9 +73,9 @@ class LlmCacheMiddleware(Layer):
         knobs = params or CacheParams()
         store, imports = cache_files(knobs.cache_path)
         self._is_on = knobs.enabled and knobs.cacheable
-        self.store = CacheStore(store, imports)
+        self._store = CacheStore(store, imports)
         flights = Flights(store.with_name(f"{store.name}.flights")) if knobs.single_flight else None
-        self._protocol = CacheProtocol(self.store, flights, knobs.flight_timeout_s)
+        self._protocol = CacheProtocol(self._store, flights, knobs.flight_timeout_s)
 
     @classmethod
     def wrap(
@@ -95,6 +96,12 @@ class LlmCacheMiddleware(Layer):
             ConfigError: an unknown name, or a value that makes no sense.
         """
         return cls(inner, read_params(params or {}, source))
+
+    def around(self, inner: Any) -> LlmCacheMiddleware:  # noqa: ANN401 - duck-typed by contract
+        """The same cache, with the same open store, around another engine."""
+        other = copy.copy(self)
+        other.inner = inner
+        return other
 
     def invoke(self, io: Any) -> Any:  # noqa: ANN401 - duck-typed by contract
         """Answer from the store, else ask the inner engine.
@@ -161,6 +168,10 @@ class LlmCacheMiddleware(Layer):
         except BaseException as error:
             await run_async(recording.broke_off(error))
             raise
+
+    def close(self) -> None:
+        """Close the store; the next call opens it again."""
+        self._store.close()
 
     def _replay(self, entry: Entry, io: Any) -> LlmResult:  # noqa: ANN401 - duck-typed by contract
         result = _result(entry, io)

@@ -12,12 +12,14 @@ import random
 import time
 from collections.abc import Callable, Generator
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from llm_sched import borrow
-from llm_sched.pipeline.cache_flights import Flight, Flights
 from llm_sched.pipeline.cache_store import CacheError, CacheStore, Entry
 from llm_sched.pipeline.exchange import MODEL_TEXT, STOP
+
+if TYPE_CHECKING:
+    from llm_sched.pipeline.cache_flights import Flight, Flights
 
 Result = TypeVar("Result")
 

@@ -79,7 +79,7 @@ class OpenAiEngine:
         """
         other = OpenAiEngine(model or self.model, api_base=self.api_base, api_key_env=self.api_key_env)
         other.tools, other.temperature, other.max_tokens = self.tools, self.temperature, self.max_tokens
-        other._clients = self._clients  # noqa: SLF001 - its own kind
+        other._clients = self._clients
         return other
 
     def invoke(self, io: Any) -> LlmResult:  # noqa: ANN401 - duck-typed by contract

@@ -6,7 +6,7 @@ requests and results need only have the attributes named here. This module impor
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
@@ -138,7 +138,7 @@ class TextStream(Protocol):
 class AsyncTextStream(Protocol):
     """`TextStream` for a task; use it with `async with`, for Python closes a dropped one late."""
 
-    def __aiter__(self) -> AsyncTextStream:
+    def __aiter__(self) -> AsyncIterator[str]:
         """Itself."""
         ...
 

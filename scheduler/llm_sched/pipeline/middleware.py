@@ -96,12 +96,16 @@ class LlmSchedulerMiddleware(Layer):
         if paced is None:
             engine = cls(engine, provider=provider, model=model, retrier=Retrier(backoff))
         elif isinstance(paced, cls):
-            paced._provider = provider or paced._provider
-            paced._model = model or paced._model
-            paced._retrier = Retrier(backoff) if params else paced._retrier
+            paced.relabel(provider, model, Retrier(backoff) if params else None)
         label = provider or policy.provider or whom.provider
         endpoint.resolve(whom._replace(provider=label, model=model or whom.model))
         return engine
+
+    def relabel(self, provider: str | None, model: str | None, retrier: Retrier | None) -> None:
+        """Take on other labels and another rule for repeating; what is None stays as it is."""
+        self._provider = provider or self._provider
+        self._model = model or self._model
+        self._retrier = retrier or self._retrier
 
     def invoke(self, io: Any) -> Any:  # noqa: ANN401 - duck-typed by contract
         """Run one operation; an `LLM_CALL` with a slot for each attempt.

@@ -66,8 +66,9 @@ def completion_result(completion: Any, correlation_id: int) -> LlmResult:  # noq
     Raises:
         ProviderError: it is none.
     """
-    choices = getattr(completion, "choices", None)
-    message = getattr(choices[0], "message", None) if isinstance(choices, list) and choices else None
+    choices: Any = getattr(completion, "choices", None)
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    message = getattr(choice, "message", None)
     if message is None:
         raise ProviderError("the provider's answer is no chat completion: it has no choice with a message")
     calls = tuple(
@@ -75,7 +76,7 @@ def completion_result(completion: Any, correlation_id: int) -> LlmResult:  # noq
         for call in message.tool_calls or ()
         if getattr(call, "function", None)
     )
-    reason = getattr(choices[0], "finish_reason", None) or ""
+    reason = getattr(choice, "finish_reason", None) or ""
     return _result(correlation_id, message.content or "", calls, reason, usage_of(completion))
 
 

@@ -5,6 +5,7 @@ The law: decides when, never what; whoever calls it holds no slot while it sleep
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -58,7 +59,7 @@ class Retrier:
     Args:
         backoff: the knobs.
         sleep: how a thread passes `seconds`.
-        sleep_async: how a task does; None = as its event loop does.
+        sleep_async: how a task does.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class Retrier:
         backoff: Backoff | None = None,
         *,
         sleep: Callable[[float], None] = time.sleep,
-        sleep_async: Callable[[float], Awaitable[None]] | None = None,
+        sleep_async: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.backoff = backoff or Backoff()
         rules: dict[str, Any] = {
@@ -76,7 +77,7 @@ class Retrier:
             "retry_error_callback": _give_up,
         }
         self._threads = tenacity.Retrying(sleep=sleep, **rules)
-        self._tasks = tenacity.AsyncRetrying(**rules, **({"sleep": sleep_async} if sleep_async else {}))
+        self._tasks = tenacity.AsyncRetrying(sleep=sleep_async, **rules)
         self._growing = tenacity.wait_random_exponential(multiplier=_FIRST_S, max=min(_LARGEST_S, self.backoff.max_backoff_s))
 
     def call(self, attempt: Callable[[], Result]) -> Result:

@@ -23,7 +23,7 @@ class ReplayedStream:
 
     def __init__(self, result: Any) -> None:  # noqa: ANN401 - duck-typed by contract
         self._result = result
-        self._pieces = iter([result.text] if result.text else [])
+        self._pieces: Iterator[str] = iter([result.text] if result.text else [])
 
     def __iter__(self) -> Iterator[str]:
         """See `TextStream`."""
@@ -197,13 +197,19 @@ def _close_later(inner: AsyncTextStream, slot: Slot) -> None:
 def open_stream(engine: Any, io: object) -> TextStream:  # noqa: ANN401 - duck-typed by contract
     """Stream from an engine; one that cannot stream answers as a whole."""
     stream = getattr(engine, "stream", None)
-    return stream(io) if callable(stream) else ReplayedStream(engine.invoke(io))
+    if not callable(stream):
+        return ReplayedStream(engine.invoke(io))
+    begun: TextStream = stream(io)
+    return begun
 
 
 async def open_stream_async(engine: Any, io: object) -> AsyncTextStream:  # noqa: ANN401 - duck-typed by contract
     """Stream from an engine in a task; one that cannot stream answers as a whole."""
     astream = getattr(engine, "astream", None)
-    return await astream(io) if callable(astream) else AsyncReplayedStream(await invoke_async(engine, io))
+    if not callable(astream):
+        return AsyncReplayedStream(await invoke_async(engine, io))
+    stream: AsyncTextStream = await astream(io)
+    return stream
 
 
 async def invoke_async(engine: Any, io: object) -> Any:  # noqa: ANN401 - duck-typed by contract
