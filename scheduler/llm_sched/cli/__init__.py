@@ -11,6 +11,7 @@ from llm_sched import __version__
 from llm_sched.errors import SchedulerError
 
 COMMANDS = {
+    "chat": "Talk with an agent over an infra pipeline.",
     "demo": "Watch real OpenAI clients in several processes share a few slots; needs no key.",
     "doctor": "Check that this machine can keep the promises, and show the policy as it is resolved.",
     "reset": "Empty the ledger.",

@@ -1,6 +1,6 @@
 """Refs -> one `Infra`: reads every file, follows bundles, and reports all that is wrong with them together."""
 
-# Law: decides what a document means. Where files are is `refs`' business, their shapes `schema`'s, a middleware's
+# Law: decides what a document means. Where files are is `refs`' business, their shapes `kinds`'s, a middleware's
 # parameters those of `params`. It goes on after a problem, to find the next one.
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from llm_sched.pipeline import schema
+from llm_sched.pipeline import kinds
 from llm_sched.pipeline.documents import Document, Keys, read_document
 from llm_sched.pipeline.environment import resolved
 from llm_sched.pipeline.infra import Infra, LayerSpec, merged, order_notes
@@ -100,20 +100,20 @@ class _Loader:
         data = resolved(file.document.data, self._environ)
         content, problems = checked(_shape(data, file.document), data, file.document)
         self.problems += problems
-        if isinstance(content, schema.InfraMiddleware):
-            spec = content.spec or schema.MiddlewareSpec()
+        if isinstance(content, kinds.InfraMiddleware):
+            spec = content.spec or kinds.MiddlewareSpec()
             name = spec.middleware or file.path.stem
             return self._layer(file, ("spec",), name, spec, file.ref)
-        if isinstance(content, schema.InfraBundle):
+        if isinstance(content, kinds.InfraBundle):
             return self._bundle(file, content.spec)
-        if isinstance(content, schema.LLMProxy | schema.LLMLocal):
+        if isinstance(content, kinds.LLMProxy | kinds.LLMLocal):
             part, found, unset = provider_of(file.document, content)
             self.problems += found
             self.unset += unset
             return part
         return Infra()
 
-    def _bundle(self, file: _File, spec: schema.BundleSpec) -> Infra:
+    def _bundle(self, file: _File, spec: kinds.BundleSpec) -> Infra:
         if spec.entries is not None and (spec.includes is not None or spec.interceptors is not None):
             self._problem(file, ("spec",), "has `entries` and `includes` or `interceptors`: use one form")
         if not (spec.entries or spec.includes or spec.interceptors):
@@ -122,7 +122,7 @@ class _Loader:
         entries = [self._entry(file, ("spec", "entries", number), entry) for number, entry in enumerate(spec.entries or ())]
         return merged([*included, *entries, *self._steps(file, ("spec", "interceptors"), spec.interceptors)])
 
-    def _entry(self, file: _File, keys: Keys, entry: schema.Entry) -> Infra:
+    def _entry(self, file: _File, keys: Keys, entry: kinds.Entry) -> Infra:
         if not entry.ref and not entry.pipeline:
             self._problem(file, keys, "needs a `ref`")
         if entry.type not in {None, *ENTRY_TYPES}:
@@ -132,19 +132,19 @@ class _Loader:
         part = self._child(file, entry.ref) if entry.ref else Infra()
         return merged([part, *self._steps(file, (*keys, "pipeline"), entry.pipeline)])
 
-    def _steps(self, file: _File, keys: Keys, steps: Sequence[str | schema.Step] | None) -> list[Infra]:
+    def _steps(self, file: _File, keys: Keys, steps: Sequence[str | kinds.Step] | None) -> list[Infra]:
         return [self._step(file, (*keys, number), step) for number, step in enumerate(steps or ())]
 
-    def _step(self, file: _File, keys: Keys, step: str | schema.Step) -> Infra:
+    def _step(self, file: _File, keys: Keys, step: str | kinds.Step) -> Infra:
         ref = step if isinstance(step, str) else step.ref
         if ref:
             return self._child(file, ref)
-        if isinstance(step, schema.Step) and step.middleware:
+        if isinstance(step, kinds.Step) and step.middleware:
             return self._layer(file, keys, step.middleware, step, f"{file.ref}: {step.middleware}")
         self._problem(file, keys, "needs a `ref` or a `middleware`")
         return Infra()
 
-    def _layer(self, file: _File, keys: Keys, middleware: str, spec: schema.MiddlewareSpec | schema.Step, ref: str) -> Infra:
+    def _layer(self, file: _File, keys: Keys, middleware: str, spec: kinds.MiddlewareSpec | kinds.Step, ref: str) -> Infra:
         if not self._applies(file, keys, spec.applies_to):
             return Infra(notes=(f"{ref}: {middleware} does not apply to {LLM_CALL}; it is left out",))
         middleware = middleware.replace("-", "_")
@@ -173,12 +173,12 @@ def _refuse_circle(ref: str, path: Path, chain: Sequence[_File]) -> None:
         raise ManifestError(f"{ref}: circular bundle: {names}")
 
 
-def _shape(data: object, document: Document) -> type[schema.InfraDocument]:
+def _shape(data: object, document: Document) -> type[kinds.InfraDocument]:
     if not isinstance(data, dict):
         raise ManifestError(document.problem((), "is no manifest: it must be a mapping with apiVersion, kind and spec"))
     kind = document.value(("kind",))
-    if not isinstance(kind, str) or kind not in schema.INFRA_KINDS:
+    if not isinstance(kind, str) or kind not in kinds.INFRA_KINDS:
         shown = repr(kind) if isinstance(kind, str) else "none"
-        hint = suggestion(str(kind), schema.INFRA_KINDS)
+        hint = suggestion(str(kind), kinds.INFRA_KINDS)
         raise ManifestError(document.problem(("kind",), f"unknown kind {shown}; {hint}"))
-    return schema.INFRA_KINDS[kind]
+    return kinds.INFRA_KINDS[kind]

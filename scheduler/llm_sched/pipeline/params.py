@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from llm_sched.config import Policy
 from llm_sched.errors import ConfigError
 from llm_sched.pipeline.problems import suggestion
+from llm_sched.pipeline.retry import Backoff
 from llm_sched.pipeline.shapes import checked
 
 if TYPE_CHECKING:
@@ -41,13 +42,18 @@ class SchedulerParams(_Params):
     max_hold_s: float | None = Field(default=None, ge=0, description="A slot held longer is taken back; 0 = never.")
     fair_by: Literal["user"] | None = Field(default=None, description="`user`: the users of a bucket take turns.")
     state_path: str | None = Field(default=None, description="The ledger.")
+    max_retries: int | None = Field(default=None, ge=0, description="Attempts after the first; 0 = none.")
+    max_backoff_s: float | None = Field(default=None, ge=0, description="Longest pause between attempts in seconds.")
 
 
 class CacheParams(_Params):
     """`llm_cache`: answers that are known already."""
 
     enabled: bool = Field(default=True, description="False: every call passes through.")
-    cache_path: str | None = Field(default=None, description="The store; default: $MAS_LLM_CACHE, else $XDG_CACHE_HOME/mas.")
+    cache_path: str | None = Field(default=None, description="Default: $MAS_LLM_CACHE, else in $XDG_CACHE_HOME/mas.")
+    cacheable: bool = Field(default=True, description="False: answers must be new; none is looked for or stored.")
+    single_flight: bool = Field(default=True, description="Identical calls at the same time are made once.")
+    flight_timeout_s: float = Field(default=300.0, ge=0, description="Longest wait for the one that is made, in seconds.")
 
 
 class FaultParams(_Params):
@@ -64,6 +70,8 @@ PARAMS: dict[str, type[_Params]] = {
     "fault_inject": FaultParams,
 }
 """Registry id -> its parameters; the middlewares themselves are in `registry`."""
+
+_POLICY = frozenset(Policy.__struct_fields__)
 
 
 def checked_params(
@@ -93,8 +101,9 @@ def checked_params(
             values[name] = str(folder / Path(values[name]).expanduser())
     if middleware == "llm_scheduler":
         try:
-            Policy(**values)
-        except ConfigError as error:
+            Policy(**{name: value for name, value in values.items() if name in _POLICY})
+            Backoff(**{name: value for name, value in values.items() if name not in _POLICY})
+        except ConfigError as error:  # e.g. infinity where the shape only asks for a number
             reason = str(error).partition("): ")[2]
             return {}, [document.problem((*keys, "params", error.knob), reason)]
     return values, []

@@ -26,6 +26,10 @@ class ManifestError(SchedulerError, ValueError):
         self.problems = tuple(problems) or (message,)
 
 
+class NoRefsError(ManifestError):
+    """Nobody says which infra to use: not the command, not the environment, not a file."""
+
+
 def raise_if_any(problems: Sequence[str], title: str) -> None:
     """Raise all problems as one error.
 

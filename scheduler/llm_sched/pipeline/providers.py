@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from llm_sched.pipeline import schema
+from llm_sched.pipeline import kinds
 from llm_sched.pipeline.environment import variables
 from llm_sched.pipeline.infra import Infra, ModelNames, Provider
 from llm_sched.pipeline.problems import ManifestError
@@ -34,7 +34,7 @@ def endpoint_of_url(url: str) -> Provider:
     return Provider(url, OPENAI_KEY, key_required=urlsplit(url).hostname not in LOOPBACK, place=url)
 
 
-def provider_of(document: Document, content: schema.LLMProxy | schema.LLMLocal) -> tuple[Infra, list[str], list[str]]:
+def provider_of(document: Document, content: kinds.LLMProxy | kinds.LLMLocal) -> tuple[Infra, list[str], list[str]]:
     """What a provider's document says.
 
     Returns:
@@ -42,7 +42,7 @@ def provider_of(document: Document, content: schema.LLMProxy | schema.LLMLocal) 
     """
     spec = content.spec
     name = "server" if spec.proxy is None and spec.server is not None else "proxy"
-    endpoint = (spec.server if name == "server" else spec.proxy) or schema.Endpoint()
+    endpoint = (spec.server if name == "server" else spec.proxy) or kinds.Endpoint()
     keys = ("spec", name)
     problems = _endpoint_problems(document, endpoint, keys)
     unset: list[str] = []
@@ -56,7 +56,7 @@ def provider_of(document: Document, content: schema.LLMProxy | schema.LLMLocal) 
     return Infra(provider=provider, models=_models(spec)), problems, unset
 
 
-def _provider(document: Document, endpoint: schema.Endpoint, *, local: bool) -> Provider:
+def _provider(document: Document, endpoint: kinds.Endpoint, *, local: bool) -> Provider:
     named = endpoint.api_key_env is not None
     variable = endpoint.api_key_env or ""
     if not named and not local:
@@ -70,9 +70,9 @@ def _provider(document: Document, endpoint: schema.Endpoint, *, local: bool) -> 
     )
 
 
-def _models(spec: schema.ProviderSpec) -> ModelNames:
-    models = spec.models or schema.Models()
-    inner, outer = models.defaults or schema.Defaults(), spec.defaults or schema.Defaults()
+def _models(spec: kinds.ProviderSpec) -> ModelNames:
+    models = spec.models or kinds.Models()
+    inner, outer = models.defaults or kinds.Defaults(), spec.defaults or kinds.Defaults()
     return ModelNames(
         allowed=tuple(models.allowed or models.available or ()),
         mappings=models.mappings or {},
@@ -80,7 +80,7 @@ def _models(spec: schema.ProviderSpec) -> ModelNames:
     )
 
 
-def _endpoint_problems(document: Document, endpoint: schema.Endpoint, keys: tuple[str, ...]) -> list[str]:
+def _endpoint_problems(document: Document, endpoint: kinds.Endpoint, keys: tuple[str, ...]) -> list[str]:
     problems: list[str] = []
     if endpoint.api_key_env and not _NAME.fullmatch(endpoint.api_key_env):
         text = "must be the NAME of an environment variable that holds the key, never the key"

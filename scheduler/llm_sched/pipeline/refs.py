@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from llm_sched.pipeline.documents import Document, read_document
+from llm_sched.pipeline.kinds import Workspace
 from llm_sched.pipeline.libraries import is_library_ref, libraries, library_file, library_names
-from llm_sched.pipeline.problems import ManifestError, suggestion
-from llm_sched.pipeline.schema import Workspace
+from llm_sched.pipeline.problems import ManifestError, NoRefsError, suggestion
 from llm_sched.pipeline.shapes import checked
 
 if TYPE_CHECKING:
@@ -66,7 +66,8 @@ def chosen_refs(given: Sequence[str], environ: Mapping[str, str], where: Places,
         start: folder of the manifest that is run.
 
     Raises:
-        ManifestError: nobody names any, or the workspace's `config.yaml` is broken.
+        NoRefsError: nobody names any.
+        ManifestError: the workspace's `config.yaml` is broken.
     """
     if given:
         return ChosenRefs(tuple(given), start, "--infra-ref")
@@ -80,7 +81,7 @@ def chosen_refs(given: Sequence[str], environ: Mapping[str, str], where: Places,
     default = where.user / "default.yaml"
     if default.is_file():
         return ChosenRefs((str(default),), where.user, str(default))
-    raise ManifestError(
+    raise NoRefsError(
         f"no infra: pass --infra-ref (e.g. --infra-ref standard:llm-proxy-paced), set {VARIABLE}, "
         f"or list infra_refs in the workspace's config.yaml; there is no {default} either"
     )

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from chat_support import AGENT, Shell
 from manifest_support import Folder
 
 if TYPE_CHECKING:
@@ -24,3 +25,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
     work.mkdir()
     monkeypatch.chdir(work)
     return Folder(work)
+
+
+@pytest.fixture
+def shell(folder: Folder) -> Shell:
+    """A shell in the folder, in which there is `agent.yaml`."""
+    folder.write("agent.yaml", AGENT)
+    return Shell(folder.path)

@@ -43,11 +43,12 @@ class Step(_Open):
     applies_to: list[str] | None = None
 
 
+# Tags have a blank in them, so that they are no keys of a document; see `shapes`.
 def _step_form(value: object) -> str:
-    return "ref" if isinstance(value, str) else "step"
+    return "a ref" if isinstance(value, str) else "a step"
 
 
-AnyStep = Annotated[Annotated[str, Tag("ref")] | Annotated[Step, Tag("step")], Discriminator(_step_form)]
+AnyStep = Annotated[Annotated[str, Tag("a ref")] | Annotated[Step, Tag("a step")], Discriminator(_step_form)]
 
 
 class Entry(_Open):
@@ -156,10 +157,10 @@ class TextFile(_Open):
 
 
 def _text_form(value: object) -> str:
-    return "text" if isinstance(value, str) else "file"
+    return "a text" if isinstance(value, str) else "a file"
 
 
-AnyText = Annotated[Annotated[str, Tag("text")] | Annotated[TextFile, Tag("file")], Discriminator(_text_form)]
+AnyText = Annotated[Annotated[str, Tag("a text")] | Annotated[TextFile, Tag("a file")], Discriminator(_text_form)]
 
 
 class AgentModel(_Open):
