@@ -22,7 +22,7 @@ from llm_sched.pipeline.cache_store import CacheStore, Entry, cache_files
 from llm_sched.pipeline.cache_streams import AsyncRecordedStream, RecordedStream, Recording
 from llm_sched.pipeline.endpoint import endpoint_of
 from llm_sched.pipeline.exchange import LLM_CALL, LlmResult, is_llm_call, leaf
-from llm_sched.pipeline.layer import Layer
+from llm_sched.pipeline.layer import Layer, optional
 from llm_sched.pipeline.streams import AsyncReplayedStream, ReplayedStream, invoke_async, open_stream, open_stream_async
 
 if TYPE_CHECKING:
@@ -175,8 +175,8 @@ class LlmCacheMiddleware(Layer):
 
     def _replay(self, entry: Entry, io: Any) -> LlmResult:  # noqa: ANN401 - duck-typed by contract
         result = _result(entry, io)
-        on_text = getattr(leaf(self.inner), "on_text", None)
-        if callable(on_text):
+        on_text = optional(leaf(self.inner), "on_text")
+        if on_text is not None:
             on_text(result.text)
         return result
 
@@ -197,10 +197,14 @@ def _question(last: object, inner: object) -> str | None:
     """What is asked, in the host's canonical form; None = the engine does not tell."""
     messages = getattr(last, "messages", None)
     if isinstance(messages, list):
-        asked = {"model": getattr(last, "model", ""), "messages": messages, "tools": list(getattr(last, "tools", None) or ())}
+        asked: dict[str, Any] = {
+            "model": getattr(last, "model", ""),
+            "messages": messages,
+            "tools": list(getattr(last, "tools", None) or ()),
+        }
         return json.dumps(asked, sort_keys=True, default=_plain)
-    preview = getattr(inner, "exchange_preview", None)
-    return str(preview(LLM_CALL)) if callable(preview) else None
+    preview = optional(inner, "exchange_preview")
+    return str(preview(LLM_CALL)) if preview is not None else None
 
 
 def _own_key(last: object, question: str) -> str:

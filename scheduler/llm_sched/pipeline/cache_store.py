@@ -207,11 +207,14 @@ def _entries(found: object) -> Generator[tuple[str, Entry]]:
     if not isinstance(found, dict):
         return
     for key, value in cast("dict[str, Any]", found).items():
-        fields: dict[str, Any] = {"content": value} if isinstance(value, str) else value if isinstance(value, dict) else {}
+        fields = {"content": value} if isinstance(value, str) else _mapping(value)
         text = fields.get("content") or fields.get("text")
         calls = fields.get("tool_calls") or fields.get("tool_name") or fields.get("parallel_tools")
         if not isinstance(text, str) or not text or calls or fields.get("finish_reason") not in {None, "", "stop"}:
             continue
-        usage = fields.get("usage")
-        counts = {name: count for name, count in usage.items() if isinstance(count, int)} if isinstance(usage, dict) else {}
-        yield key, Entry(text, counts)
+        usage = _mapping(fields.get("usage"))
+        yield key, Entry(text, {name: count for name, count in usage.items() if isinstance(count, int)})
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

@@ -94,7 +94,8 @@ class OpenAiEngine:
             return self._refuse(io)
         if self.on_text is None:
             with self._failures():
-                completion = self._clients.sync(self._key()).chat.completions.create(**self._request())
+                create: Callable[..., object] = self._clients.sync(self._key()).chat.completions.create
+                completion = create(**self._request())
             return wire.completion_result(completion, io.correlation_id)
         with _Telling(self.on_text) as tell, self.stream(io) as stream:
             for piece in stream:
@@ -107,7 +108,8 @@ class OpenAiEngine:
             return self._refuse(io)
         if self.on_text is None:
             with self._failures():
-                completion = await self._clients.asynchronous(self._key()).chat.completions.create(**self._request())
+                create: Callable[..., Any] = self._clients.asynchronous(self._key()).chat.completions.create
+                completion = await create(**self._request())
             return wire.completion_result(completion, io.correlation_id)
         with _Telling(self.on_text) as tell:
             async with await self.astream(io) as stream:

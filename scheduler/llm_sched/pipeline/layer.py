@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
+
+
+def optional(engine: object, name: str) -> Callable[..., Any] | None:
+    """A method that an engine may have; None = it lacks it."""
+    member = getattr(engine, name, None)
+    return cast("Callable[..., Any]", member) if callable(member) else None
 
 
 class Layer:

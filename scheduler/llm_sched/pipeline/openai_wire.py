@@ -10,7 +10,7 @@ import email.utils
 import math
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from llm_sched.pipeline.exchange import STOP, TOOL_CALL, LlmResult, ProviderError, RetryableError, ToolCall
 
@@ -67,7 +67,7 @@ def completion_result(completion: Any, correlation_id: int) -> LlmResult:  # noq
         ProviderError: it is none.
     """
     choices: Any = getattr(completion, "choices", None)
-    choice = choices[0] if isinstance(choices, list) and choices else None
+    choice: Any = next(iter(choices), None) if hasattr(choices, "__iter__") else None
     message = getattr(choice, "message", None)
     if message is None:
         raise ProviderError("the provider's answer is no chat completion: it has no choice with a message")
@@ -137,8 +137,8 @@ def _no_answer(error: Exception, whom: str, said: str) -> ProviderError:
 
 def _said(error: Exception) -> str:
     body = getattr(error, "body", None)
-    text: object = body.get("message") if isinstance(body, Mapping) else None
-    return str(text or error or type(error).__name__).strip()[:500]
+    message = cast("Mapping[str, object]", body).get("message") if isinstance(body, Mapping) else None
+    return str(message or error or type(error).__name__).strip()[:500]
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:

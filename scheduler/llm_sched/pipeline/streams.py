@@ -11,7 +11,10 @@ import contextlib
 import contextvars
 import os
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
+
+from llm_sched.pipeline.layer import optional
 
 if TYPE_CHECKING:
     from llm_sched.pipeline.exchange import AsyncTextStream, LlmResult, TextStream
@@ -196,8 +199,8 @@ def _close_later(inner: AsyncTextStream, slot: Slot) -> None:
 
 def open_stream(engine: Any, io: object) -> TextStream:  # noqa: ANN401 - duck-typed by contract
     """Stream from an engine; one that cannot stream answers as a whole."""
-    stream = getattr(engine, "stream", None)
-    if not callable(stream):
+    stream = optional(engine, "stream")
+    if stream is None:
         return ReplayedStream(engine.invoke(io))
     begun: TextStream = stream(io)
     return begun
@@ -205,8 +208,8 @@ def open_stream(engine: Any, io: object) -> TextStream:  # noqa: ANN401 - duck-t
 
 async def open_stream_async(engine: Any, io: object) -> AsyncTextStream:  # noqa: ANN401 - duck-typed by contract
     """Stream from an engine in a task; one that cannot stream answers as a whole."""
-    astream = getattr(engine, "astream", None)
-    if not callable(astream):
+    astream = optional(engine, "astream")
+    if astream is None:
         return AsyncReplayedStream(await invoke_async(engine, io))
     stream: AsyncTextStream = await astream(io)
     return stream
@@ -217,11 +220,12 @@ async def invoke_async(engine: Any, io: object) -> Any:  # noqa: ANN401 - duck-t
 
     A call that goes on in a thread keeps the provider busy, so its slot must not be given back before it ends.
     """
-    ainvoke = getattr(engine, "ainvoke", None)
-    if callable(ainvoke):
+    ainvoke = optional(engine, "ainvoke")
+    if ainvoke is not None:
         return await ainvoke(io)
     # Not `asyncio.to_thread`: that is a task, which `asyncio.run` cancels at its end while the thread goes on.
-    call = asyncio.get_running_loop().run_in_executor(None, contextvars.copy_context().run, engine.invoke, io)
+    context = contextvars.copy_context()
+    call = asyncio.get_running_loop().run_in_executor(None, partial(context.run, engine.invoke, io))
     try:
         return await asyncio.shield(call)
     except asyncio.CancelledError:
