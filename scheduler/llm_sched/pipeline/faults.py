@@ -53,7 +53,8 @@ class FaultMiddleware(Layer):
     @classmethod
     def wrap(cls, inner: Any, params: Mapping[str, Any]) -> FaultMiddleware:  # noqa: ANN401 - duck-typed by contract
         """Disturb an engine; `params` have been checked."""
-        return cls(inner, **{**params, "status_codes": tuple(params.get("status_codes", (503,)))})
+        knobs: dict[str, Any] = {**params, "status_codes": tuple(params.get("status_codes", (503,)))}
+        return cls(inner, **knobs)
 
     def invoke(self, io: Any) -> Any:  # noqa: ANN401 - duck-typed by contract
         """Run one operation, or fail.
