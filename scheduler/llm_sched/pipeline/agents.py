@@ -29,7 +29,7 @@ class AgentFile:
         model: before mappings; None = the infra's default.
         temperature: None = the provider's default.
         max_tokens: most tokens of an answer; None = the provider's default.
-        system: the system message; empty = none.
+        context: `intent` and `role`, as far as it has them.
         folder: where the file is.
     """
 
@@ -37,8 +37,13 @@ class AgentFile:
     model: str | None
     temperature: float | None
     max_tokens: int | None
-    system: str
+    context: Mapping[str, str]
     folder: Path
+
+    @property
+    def system(self) -> str:
+        """The system message; empty = none."""
+        return "\n\n".join(f"[{name}] {self.context[name]}" for name in ("intent", "role") if self.context.get(name))
 
 
 def load_agent(path: Path, environ: Mapping[str, str]) -> AgentFile:
@@ -53,7 +58,7 @@ def load_agent(path: Path, environ: Mapping[str, str]) -> AgentFile:
     """
     document = read_document(path)
     data = resolved(document.data, environ)
-    if not isinstance(data, dict):
+    if not isinstance(document.data, dict):
         raise ManifestError(document.problem((), "is no manifest: it must be a mapping with apiVersion, kind and spec"))
     kind = document.value(("kind",))
     if isinstance(kind, str) and kind != "Agent":
@@ -62,13 +67,8 @@ def load_agent(path: Path, environ: Mapping[str, str]) -> AgentFile:
     if content is None:
         raise_if_any(problems, str(path))
         raise AssertionError(path)
-    context = content.spec.context or AgentContext()
-    parts: list[str] = []
-    for name, text in (("intent", context.intent), ("role", context.role)):
-        found, missing = _text(text, document, ("spec", "context", name), path.parent)
-        problems += missing
-        if found:
-            parts.append(f"[{name}] {found}")
+    context, missing = context_texts(content.spec.context, document, ("spec", "context"), path.parent)
+    problems += missing
     raise_if_any(problems, str(path))
     first = content.spec.models[0] if content.spec.models else None
     return AgentFile(
@@ -76,15 +76,39 @@ def load_agent(path: Path, environ: Mapping[str, str]) -> AgentFile:
         model=first.model if first else None,
         temperature=first.temperature if first else None,
         max_tokens=first.max_tokens if first else None,
-        system="\n\n".join(parts),
+        context=context,
         folder=path.parent,
     )
 
 
-def _text(text: str | TextFile | None, document: Document, keys: Keys, folder: Path) -> tuple[str, list[str]]:
+def context_texts(
+    context: AgentContext | None, document: Document, keys: Keys, folder: Path
+) -> tuple[dict[str, str], list[str]]:
+    """The texts of a `context`, those in files read.
+
+    Args:
+        context: as it stands in a document.
+        document: that document.
+        keys: where in it.
+        folder: of the document.
+
+    Returns:
+        Those of `intent` and `role` that there are, and the problems, one line each.
+    """
+    texts: dict[str, str] = {}
+    problems: list[str] = []
+    for name in ("intent", "role"):
+        text: str | TextFile | None = getattr(context, name, None)
+        if text is not None:
+            texts[name], missing = _text(text, document, (*keys, name), folder)
+            problems += missing
+    return texts, problems
+
+
+def _text(text: str | TextFile, document: Document, keys: Keys, folder: Path) -> tuple[str, list[str]]:
     """A text, given in place or as a file beside the agent or one folder up, where apps keep their prompts."""
     if not isinstance(text, TextFile):
-        return (text or "").strip(), []
+        return text.strip(), []
     for base in (folder, folder.parent):
         path = base / Path(text.ref).expanduser()
         if path.is_file():

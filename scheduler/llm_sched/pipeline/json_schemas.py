@@ -1,4 +1,7 @@
-"""JSON Schema files for editors, made from the models; the made ones lie in `json_schema/`."""
+"""JSON Schema files for editors, made from the models; the made ones lie in `json_schema/`.
+
+`python -m llm_sched.lab.json_schemas` writes them anew, and the experiments' one beside them.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +19,19 @@ FOLDER = Path(__file__).parent / "json_schema"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def schema_files() -> dict[str, str]:
-    """The files' names and contents, as they should be."""
-    return {"infra.schema.json": _text(_infra()), "agent.schema.json": _text(_document(Agent))}
+def schema_files(**documents: type[BaseModel]) -> dict[str, str]:
+    """The files' names and contents, as they should be; `documents` are more of them, by name."""
+    models: dict[str, type[BaseModel]] = {"agent": Agent, **documents}
+    return {
+        "infra.schema.json": _text(_infra()),
+        **{f"{name}.schema.json": _text(_document(model)) for name, model in models.items()},
+    }
 
 
-def write() -> None:
-    """Write the files anew: `python -m llm_sched.pipeline.json_schemas`."""
+def write(files: dict[str, str]) -> None:
+    """Write the files into `json_schema/`."""
     FOLDER.mkdir(exist_ok=True)
-    for name, text in schema_files().items():
+    for name, text in files.items():
         (FOLDER / name).write_text(text, encoding="utf-8")
 
 
@@ -64,8 +71,20 @@ def _when(key: str, value: str, then: dict[str, Any]) -> dict[str, Any]:
 
 
 def _text(schema: dict[str, Any]) -> str:
-    return json.dumps(schema, indent=2) + "\n"
+    return json.dumps(_with_variables(schema), indent=2) + "\n"
 
 
-if __name__ == "__main__":
-    write()
+def _with_variables(schema: Any) -> Any:  # noqa: ANN401 - any part of a schema
+    """Wherever a number or a truth value may stand, `env:NAME` may stand as well."""
+    if isinstance(schema, list):
+        items: list[Any] = schema  # pyright: ignore[reportUnknownVariableType] # JSON
+        return [_with_variables(item) for item in items]
+    if not isinstance(schema, dict):
+        return schema
+    parts: dict[str, Any] = schema  # pyright: ignore[reportUnknownVariableType] # JSON
+    parts = {name: _with_variables(part) for name, part in parts.items()}
+    kind = parts.get("type")
+    if not isinstance(kind, str) or kind not in {"integer", "number", "boolean"}:  # a property may be named `type`
+        return parts
+    about = {name: parts.pop(name) for name in ("title", "description", "default") if name in parts}
+    return {**about, "anyOf": [parts, {"type": "string", "pattern": "^env:"}]}

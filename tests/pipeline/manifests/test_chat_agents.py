@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from manifest_support import Folder
 
@@ -41,7 +43,7 @@ def test_a_real_agent_file(folder: Folder, place: str) -> None:
         model="gpt-4o",
         temperature=0.1,
         max_tokens=1000,
-        system="[intent] Find the cause.\n\n[role] You read metrics.",
+        context={"intent": "Find the cause.", "role": "You read metrics."},
         folder=path.parent,
     )
     assert load_agent(path, {"MODEL": "other"}).model == "other"
@@ -80,7 +82,7 @@ class _Foreign:
         self.forgotten += 1
 
 
-AGENT = AgentFile("a", None, None, None, "S", folder=None)  # type: ignore[arg-type]
+AGENT = AgentFile("a", None, None, None, {"role": "S"}, Path())
 
 
 def test_an_engine_that_reports_an_error_fails_the_turn() -> None:
@@ -92,7 +94,7 @@ def test_an_engine_that_reports_an_error_fails_the_turn() -> None:
         talk.ask("two")
     talk.ask("three")
     said = [(message["role"], message["content"]) for message in engine.messages]
-    assert said == [("system", "S"), ("user", "one"), ("assistant", "text"), ("user", "three"), ("assistant", "text")]
+    assert said == [("system", "[role] S"), ("user", "one"), ("assistant", "text"), ("user", "three"), ("assistant", "text")]
 
 
 def test_reset_reaches_the_engine() -> None:
@@ -103,7 +105,7 @@ def test_reset_reaches_the_engine() -> None:
     talk.ask("one")
     talk.reset()
     assert engine.forgotten == before + 1
-    assert engine.messages == [{"role": "system", "content": "S"}]
+    assert engine.messages == [{"role": "system", "content": "[role] S"}]
 
 
 def test_every_request_has_a_number_of_its_own() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import yaml
 from chat_support import AGENT
 
 from llm_sched.config import Policy
+from llm_sched.lab.json_schemas import schema_files
 from llm_sched.pipeline import cache, json_schemas
 from llm_sched.pipeline.libraries import OUR_LIBRARIES
 from llm_sched.pipeline.params import PARAMS, CacheParams, SchedulerParams
@@ -19,6 +21,7 @@ from llm_sched.pipeline.registry import MIDDLEWARES
 from llm_sched.pipeline.retry import Backoff
 
 LIBRARIES = Path(json_schemas.__file__).parent / "libs"
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").rglob("*.yaml"))
 SHIPPED = [path for library in OUR_LIBRARIES for path in sorted((LIBRARIES / library).glob("*.yaml"))]
 
 
@@ -29,9 +32,9 @@ def accepts(name: str, document: Any) -> bool:
 
 
 def test_the_committed_files_are_those_of_the_models() -> None:
-    """When this fails: `python -m llm_sched.pipeline.json_schemas`, and commit what it wrote."""
+    """When this fails: `python -m llm_sched.lab.json_schemas`, and commit what it wrote."""
     committed = {path.name: path.read_text() for path in json_schemas.FOLDER.iterdir()}
-    assert committed == json_schemas.schema_files()
+    assert committed == schema_files()
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: f"{path.parent.name}:{path.stem}")
@@ -54,6 +57,17 @@ def test_shipped_manifests_conform(path: Path) -> None:
 def test_an_editor_marks_what_the_loader_refuses(text: str) -> None:
     """Kinds, types, and parameters of our middlewares."""
     assert not accepts("infra.schema.json", yaml.safe_load(text))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_the_examples_conform(path: Path) -> None:
+    """Each example is accepted by the schema that its first line names."""
+    text = path.read_text()
+    named = re.match(r"# yaml-language-server: \$schema=(\S+)\n", text)
+    if named:
+        assert (path.parent / named[1]).resolve() == (json_schemas.FOLDER / Path(named[1]).name).resolve()
+    kind = {"infra/v1": "infra", "mas/v1": "agent", "lab/v1": "experiment"}[yaml.safe_load(text)["apiVersion"]]
+    assert accepts(f"{kind}.schema.json", yaml.safe_load(text))
 
 
 def test_agents_conform() -> None:
