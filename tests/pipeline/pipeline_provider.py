@@ -59,7 +59,9 @@ class Reply:
         message = {"role": "assistant", "content": self.text, "tool_calls": list(self.tool_calls) or None}
         choice = {"index": 0, "message": message, "finish_reason": self.finish_reason}
         usage = {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4}
-        return json.dumps({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": usage}).encode()
+        return json.dumps(
+            {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": usage}
+        ).encode()
 
     def events(self) -> list[bytes]:
         """The answer in pieces, as server-sent events."""
@@ -67,13 +69,23 @@ class Reply:
         deltas: list[dict[str, Any]] = [{"content": piece} for piece in pieces]
         for number, call in enumerate(self.tool_calls):
             function = call["function"]
-            deltas.append({"tool_calls": [{"index": number, "id": call["id"], "type": "function", "function": {**function, "arguments": ""}}]})
-            deltas += [{"tool_calls": [{"index": number, "function": {"arguments": letter}}]} for letter in function["arguments"]]
+            deltas.append(
+                {
+                    "tool_calls": [
+                        {"index": number, "id": call["id"], "type": "function", "function": {**function, "arguments": ""}}
+                    ]
+                }
+            )
+            deltas += [
+                {"tool_calls": [{"index": number, "function": {"arguments": letter}}]} for letter in function["arguments"]
+            ]
         chunks = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
         if self.finish_reason:
             chunks.append({"index": 0, "delta": {}, "finish_reason": self.finish_reason})
         head = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
-        return [b"data: " + json.dumps({**head, "choices": [chunk]}).encode() + b"\n\n" for chunk in chunks] + [b"data: [DONE]\n\n"]
+        return [b"data: " + json.dumps({**head, "choices": [chunk]}).encode() + b"\n\n" for chunk in chunks] + [
+            b"data: [DONE]\n\n"
+        ]
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -96,7 +108,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         parts = reply.events() if is_stream else [reply.completion() if reply.body is None else reply.body]
         self.send_response(reply.status)
-        kind = "text/event-stream" if is_stream or reply.body and reply.body.startswith(b"data:") else "application/json"
+        kind = "text/event-stream" if is_stream or (reply.body and reply.body.startswith(b"data:")) else "application/json"
         self.send_header("Content-Type", kind)
         for name, value in reply.headers.items():
             self.send_header(name, value)

@@ -182,9 +182,7 @@ def test_failures_are_one_sentence(engine: OpenAiEngine, provider: Provider, rep
     assert provider.count == 2
 
 
-@pytest.mark.parametrize(
-    "body", [b"data: {nonsense\n\n", b'data: {"error": {"message": "out of memory"}}\n\n', b"data: 5\n\n"]
-)
+@pytest.mark.parametrize("body", [b"data: {nonsense\n\n", b'data: {"error": {"message": "out of memory"}}\n\n', b"data: 5\n\n"])
 def test_a_malformed_stream_is_a_failure(engine: OpenAiEngine, provider: Provider, body: bytes) -> None:
     """Or, where nothing can be made of it, an incomplete answer; never somebody else's exception."""
     provider.reply = Reply(body=body)
@@ -240,6 +238,8 @@ def test_a_missing_key_is_named(monkeypatch: pytest.MonkeyPatch, provider: Provi
     engine = asked(OpenAiEngine("m", api_base=provider.url, api_key_env="MY_KEY"))
     with pytest.raises(ConfigError, match="set the environment variable MY_KEY"):
         engine.invoke(CALL)
+    with llm_slot(provider=provider.host, model="m"), pytest.raises(ConfigError, match="MY_KEY"):
+        LlmSchedulerMiddleware.wrap(engine, {"max_in_flight": 1, "timeout_s": 0}).invoke(CALL)  # before it waits for a slot
     free = asked(OpenAiEngine("m", api_base=provider.url, api_key_env=None))
     assert free.invoke(CALL).text == "four"
     free.close()

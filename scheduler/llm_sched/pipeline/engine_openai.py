@@ -138,6 +138,14 @@ class OpenAiEngine:
     def reset_turn_state(self) -> None:
         """Nothing to forget: the conversation is the caller's."""
 
+    def check_ready(self) -> None:
+        """Say what is missing before a slot is waited for.
+
+        Raises:
+            ConfigError: the variable with the key is not set.
+        """
+        self._key()
+
     def close(self) -> None:
         """Close the connections of threads; also those of this engine's siblings."""
         self._clients.close()

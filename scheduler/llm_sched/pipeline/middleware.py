@@ -17,8 +17,8 @@ from llm_sched import borrow, default
 from llm_sched.config import Policy
 from llm_sched.errors import ConfigError
 from llm_sched.pipeline import endpoint
-from llm_sched.pipeline.exchange import is_llm_call, layers
-from llm_sched.pipeline.layer import Layer
+from llm_sched.pipeline.exchange import is_llm_call, layers, leaf
+from llm_sched.pipeline.layer import Layer, optional
 from llm_sched.pipeline.retry import Backoff, Retrier
 from llm_sched.pipeline.streams import (
     AsyncPacedStream,
@@ -142,6 +142,9 @@ class LlmSchedulerMiddleware(Layer):
     def _target(self) -> tuple[Scheduler, str | None, str | None]:
         scheduler = self._scheduler or default.current()
         whom = endpoint.endpoint_of(self.inner)
+        check = optional(leaf(self.inner), "check_ready")
+        if check is not None:
+            check()  # what cannot be sent anyway does not wait in the queue first
         return scheduler, self._provider or scheduler.policy.provider or whom.provider, self._model or whom.model
 
     def _attempt(self, io: object) -> Any:  # noqa: ANN401 - duck-typed by contract
