@@ -124,7 +124,7 @@ class _Reader:
             keys = ("spec", "scenarios", number) if spec.scenarios else ("spec",)
             if shape.name in found or not shape.name.strip():
                 self.problem((*keys, "name"), "must be a name that no other scenario has")
-            agent = self._agent(shape.agent or spec.agent, (*keys, "agent"))
+            agent = self._agent(shape.agent or spec.agent, (*keys, "agent") if shape.agent else ("spec", "agent"))
             if agent:
                 found[shape.name] = Scenario(shape.name, self._changed(agent, shape, (*keys, "context")))
         return tuple(found.values())
@@ -155,7 +155,7 @@ class _Reader:
 
     def _agent(self, ref: str | None, keys: Keys) -> AgentFile | None:
         if not ref:
-            self.problem(keys, "is missing: name an agent file here, or in spec.agent")
+            self.problem(keys, "is missing: name an agent file here, or in every scenario")
             return None
         path = self._folder / Path(ref).expanduser()
         if not path.is_file():

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -78,10 +78,24 @@ def _line(
     kind, location = finding["type"], finding["loc"]
     path = _path(location, data, keep_last=kind == "missing")
     if kind == "extra_forbidden":
-        return document.problem((*keys, *path), f"unknown; {suggestion(str(path[-1]), shape.model_fields)}")
+        return document.problem((*keys, *path), f"unknown; {suggestion(str(path[-1]), _names_at(shape, location))}")
     text = _TEXTS.get(kind) or finding["msg"].replace("Input should be", "must be").replace("Value error, ", "")
     got = "" if kind == "missing" else f", not {_name(finding['input'])}" if kind in _TEXTS else ""
     return document.problem((*keys, *path), text + got)
+
+
+def _names_at(shape: type[BaseModel], location: Sequence[str | int]) -> list[str]:
+    """The keys that there may be where pydantic has found an unknown one."""
+    for key in location:
+        field = shape.model_fields.get(str(key))
+        shape = (_model_in(field.annotation) if field else None) or shape
+    return [field.alias or name for name, field in shape.model_fields.items()]
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:  # noqa: ANN401 - a type, in any wrapping
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((model for part in get_args(annotation) if (model := _model_in(part))), None)
 
 
 def _path(location: Sequence[str | int], data: Any, *, keep_last: bool) -> list[str | int]:  # noqa: ANN401 - any document
