@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 from llm_sched.demo.lifeline import Child
 from llm_sched.errors import SchedulerError
-from llm_sched.lab.messages import Done, Outcome, Ready, Setup, Task, Unusable
+from llm_sched.lab.messages import Done, Finish, Outcome, Ready, Setup, Task, Unusable
 from llm_sched.lab.worker import main
 
 if TYPE_CHECKING:
@@ -78,6 +78,14 @@ class Crew:
         for connection in wait(list(connections), timeout_s):
             worker = next(known for each, known in connections.items() if each is connection)
             yield from self._hear(worker)
+
+    def finish(self) -> None:
+        """Let the workers end by themselves; whoever does not soon is ended by `close`."""
+        for worker in self._workers.values():
+            with contextlib.suppress(OSError):
+                worker.child.connection.send(Finish())
+        for worker in self._workers.values():
+            worker.child.exit_code()
 
     def _feed(self, worker: _Worker) -> None:
         while self._todo and worker.is_ready and len(worker.tasks) < self._setup.lanes:

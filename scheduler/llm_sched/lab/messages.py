@@ -39,6 +39,11 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
+class Finish:
+    """The parent's word that there is nothing more to do."""
+
+
+@dataclass(frozen=True, slots=True)
 class Ready:
     """A worker has put its pipelines together."""
 

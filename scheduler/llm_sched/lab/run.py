@@ -116,6 +116,7 @@ def _work(
             screen.show(view(experiment.name, progress, time.monotonic() - began, _calls(ledger, crew.pids)))
             due = time.monotonic() + REFRESH_S
     screen.show(view(experiment.name, progress, time.monotonic() - began, (0, 0)))
+    crew.finish()
 
 
 def _calls(ledger: Path, pids: set[int]) -> tuple[int, int]:

@@ -10,7 +10,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from llm_sched.demo.lifeline import exit_with_parent
-from llm_sched.lab.messages import Done, Ready, Setup, Task, Unusable
+from llm_sched.lab.messages import Done, Finish, Ready, Setup, Task, Unusable
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -19,12 +19,15 @@ if TYPE_CHECKING:
 
 
 def main(connection: Connection[Any, Any], setup: Setup) -> None:
-    """Put the pipelines together, say `Ready`, then do what the parent sends until it hangs up."""
+    """Put the pipelines together, say `Ready`, then do what the parent sends until it says that that is all, or hangs up."""
     todo: queue.SimpleQueue[Task] = queue.SimpleQueue()
+    finished = threading.Event()
 
     def on_message(message: object) -> None:
         if isinstance(message, Task):
             todo.put(message)
+        elif isinstance(message, Finish):
+            finished.set()
 
     exit_with_parent(connection, on_message)
     sending = threading.Lock()
@@ -41,7 +44,7 @@ def main(connection: Connection[Any, Any], setup: Setup) -> None:
     tell(Ready(setup.worker))
     for asker in askers:
         threading.Thread(target=_lane, args=(setup.worker, asker, todo, tell), name="lane", daemon=True).start()
-    threading.Event().wait()  # until the lifeline ends this process
+    finished.wait()  # then this process ends by itself, and leaves the ledger tidily
 
 
 def _askers(setup: Setup) -> list[Asker]:

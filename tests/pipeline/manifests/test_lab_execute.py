@@ -104,7 +104,9 @@ def test_every_task_once_judged_and_summed_up(lab: Shell, folder: Folder, provid
     # The judge's cache answers what it was asked before; each live call had a slot in the experiment's own bucket.
     live = sum(row["live"] for row in summary["scenarios"])
     assert provider.count == live
-    (bucket,) = read_snapshot(lab.ledger).buckets
+    snapshot = read_snapshot(lab.ledger)
+    assert snapshot.owners == []  # the workers have left the ledger
+    (bucket,) = snapshot.buckets
     assert (bucket.name, bucket.totals.granted) == (f"{provider.host}/gpt-4o/capitals", live)
     assert {line["verdict"]["reason"] for line in results(folder.path)} == {"because"}
     assert {body.get("temperature") for body in provider.bodies if not is_judge(body)} == {0.5, 1.5}

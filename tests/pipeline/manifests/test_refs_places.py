@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 from manifest_support import Folder, names
 
-from llm_sched.pipeline.libraries import libraries
+from llm_sched.cli import mas_ctl
+from llm_sched.pipeline.libraries import GROUP, OURS, libraries
 from llm_sched.pipeline.loading import load_infra
 from llm_sched.pipeline.problems import ManifestError, NoRefsError
 from llm_sched.pipeline.refs import places
@@ -111,6 +114,15 @@ def test_the_workspace_is_the_nearest_above(folder: Folder) -> None:
     folder.write("inner/config.yaml", "")
     assert places({}, folder.path, folder.path / "inner" / "deep").workspace == folder.path / "inner"
     assert places({}, folder.path / "x", Path("/")).workspace == folder.path
+
+
+def test_our_entry_points_are_what_the_code_takes_them_for() -> None:
+    """What is installed for the host and for the shell is what our code looks for to tell itself from others."""
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    assert project["entry-points"][GROUP] == {"llm-sched": OURS}
+    assert project["scripts"][mas_ctl.SCRIPT] == mas_ctl.OURS
+    package = importlib.import_module(OURS)
+    assert (Path(package.__path__[0]) / "libs" / "llm-sched" / "llm-proxy-paced.yaml").is_file()
 
 
 def test_libraries_of_other_packages(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
