@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import select
 import socket
@@ -24,6 +25,14 @@ def until(condition: Callable[[], object], what: str = "it") -> None:
     while not condition():
         assert time.monotonic() < end, f"has not happened: {what}"
         time.sleep(0.002)
+
+
+async def until_later(condition: Callable[[], object], what: str = "it") -> None:
+    """Wait in a task until something holds."""
+    end = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < end, f"has not happened: {what}"
+        await asyncio.sleep(0.002)
 
 
 @dataclass(frozen=True)
@@ -218,5 +227,6 @@ class Script:
     def __init__(self, *replies: Reply) -> None:
         self._replies = list(replies)
 
-    def __call__(self, body: object) -> Reply:
+    def __call__(self, _: object) -> Reply:
+        """The next answer."""
         return self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]

@@ -202,7 +202,7 @@ def test_a_connection_that_breaks_may_come_back(engine: OpenAiEngine, provider: 
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         lost = asked(OpenAiEngine("m", api_base=f"http://127.0.0.1:{nobody.getsockname()[1]}/v1"))
-        with pytest.raises(RetryableError, match="m at 127.0.0.1:[0-9]+ cannot be reached"):
+        with pytest.raises(RetryableError, match=r"m at 127.0.0.1:[0-9]+ cannot be reached"):
             lost.invoke(CALL)
         lost.close()
 
