@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from llm_sched.cli.failures import debug_option, one_line
+from llm_sched.cli.signals import ended_by_signals
 from llm_sched.errors import SchedulerError
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def chat(  # noqa: PLR0913 - click hands over one argument an option
     terminal = sys.stdin.isatty()
     if interactive is None:
         interactive = terminal and not questions
-    with one_line(debug=debug, usage=(NoRefsError,)):
+    with one_line(debug=debug, usage=(NoRefsError,)), ended_by_signals():
         conversation = _conversation(manifest, refs, model)
         if not questions and not interactive:
             questions = [text for text in [sys.stdin.read().strip()] if text]

@@ -21,10 +21,11 @@ from llm_sched.scheduler import Scheduler
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from llm_sched.lab.experiment import Judge
+    from llm_sched.lab.experiment import Judge, Scenario
     from llm_sched.lab.messages import Setup, Task
+    from llm_sched.pipeline.infra import Infra
     from llm_sched.scheduler import Slot
 
 _here = threading.local()
@@ -43,11 +44,24 @@ class TallyScheduler(Scheduler):
             _here.tally = (live + 1, waited_s + time.monotonic() - began)
 
 
+def judge_for(judge: Judge | None, infra: Infra, scenarios: Sequence[Scenario]) -> Judge | None:
+    """The judge with the model that the provider knows; where it names none, that of the first scenario.
+
+    Raises:
+        ManifestError: the model is not allowed.
+    """
+    name = judge and (judge.model or scenarios[0].agent.model or infra.models.default)
+    return replace(judge, model=infra.models.resolve(name)) if judge and name else judge
+
+
 class Asker:
     """Asks and scores; for one thread.
 
     Args:
         setup: the worker's.
+
+    Attributes:
+        judge: who scores, with the model that the provider knows.
 
     Raises:
         ManifestError: the infra cannot be used.
@@ -55,8 +69,8 @@ class Asker:
     """
 
     def __init__(self, setup: Setup) -> None:
-        self._judge = setup.judge
         infra = load_infra(setup.refs, folder=setup.folder)
+        self.judge = judge_for(setup.judge, infra, setup.scenarios)
         self._conversations = {
             scenario.name: Conversation(scenario.agent, build(infra, scenario.agent.model)) for scenario in setup.scenarios
         }
@@ -95,7 +109,7 @@ class Asker:
         )
 
     def _scored(self, task: Task, outcome: Outcome) -> Outcome:
-        judge = self._judge
+        judge = self.judge
         if judge is None:
             return outcome
         fields = {**task.fields, "prompt": task.prompt, "answer": outcome.answer}

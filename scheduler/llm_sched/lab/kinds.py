@@ -53,7 +53,7 @@ class ScenarioShape(_Closed):
 class JudgeShape(_Closed):
     """Who scores the answers, and how."""
 
-    model: str | None = Field(default=None, description="Default: the agent's.")
+    model: str | None = Field(default=None, description="Default: that of the first scenario.")
     prompt: str = Field(
         default=(
             "Question:\n{prompt}\n\nAnswer:\n{answer}\n\n"

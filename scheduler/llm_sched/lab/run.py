@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from llm_sched import default
 from llm_sched.errors import SchedulerError
 from llm_sched.lab import plan
+from llm_sched.lab.asker import judge_for
 from llm_sched.lab.crew import Crew, WorkError
 from llm_sched.lab.messages import Setup, Task
 from llm_sched.lab.progress import Progress, view
@@ -51,6 +52,7 @@ def check_infra(experiment: Experiment) -> tuple[str, ...]:
     infra = load_infra(experiment.refs, folder=experiment.folder)
     for scenario in experiment.scenarios:
         build(infra, scenario.agent.model)
+    judge_for(experiment.judge, infra, experiment.scenarios)
     return infra.notes
 
 

@@ -51,7 +51,7 @@ def _askers(setup: Setup) -> list[Asker]:
     from llm_sched.lab.asker import Asker, prepare  # noqa: PLC0415 - see the law above
 
     askers = [Asker(setup) for _ in range(setup.lanes)]
-    prepare(setup.judge)
+    prepare(askers[0].judge)
     return askers
 
 

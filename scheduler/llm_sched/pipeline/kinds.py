@@ -8,9 +8,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
-Operation = Literal["LLM_CALL", "TOOL_CALL", "MEMORY_OP", "TRANSPORT_MSG"]
+
+def _as_list(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+Operations = Annotated[list[str], BeforeValidator(_as_list, json_schema_input_type=list[str] | str)]
+"""One operation, or several."""
 
 
 class _Open(BaseModel):
@@ -30,7 +36,7 @@ class MiddlewareSpec(_Open):
     """One layer around the provider."""
 
     middleware: str | None = Field(default=None, description="Registry id; default: the file's stem with - as _.")
-    applies_to: list[str] | None = Field(default=None, description="Operations it is for; default: LLM_CALL.")
+    applies_to: Operations | None = Field(default=None, description="Operations it is for; default: LLM_CALL.")
     params: dict[str, Any] | None = Field(default=None, description="The middleware's own parameters.")
 
 
@@ -40,7 +46,7 @@ class Step(_Open):
     ref: str | None = None
     middleware: str | None = None
     params: dict[str, Any] | None = None
-    applies_to: list[str] | None = None
+    applies_to: Operations | None = None
 
 
 # Tags have a blank in them, so that they are no keys of a document; see `shapes`.
@@ -57,7 +63,7 @@ class Entry(_Open):
     id: str | None = None
     type: str | None = Field(default=None, description="infra_middleware or llm_provider.")
     ref: str | None = None
-    applies_to: list[str] | None = None
+    applies_to: Operations | None = None
     pipeline: list[AnyStep] | None = Field(default=None, description="Layers between the ref and what comes after it.")
 
 
@@ -67,6 +73,7 @@ class BundleSpec(_Open):
     entries: list[Entry] | None = None
     includes: list[str] | None = None
     interceptors: list[AnyStep] | None = None
+    pipeline: list[AnyStep] | None = Field(default=None, description="Another word for `interceptors`.")
 
 
 class Endpoint(_Open):

@@ -114,13 +114,16 @@ class _Loader:
         return Infra()
 
     def _bundle(self, file: _File, spec: kinds.BundleSpec) -> Infra:
-        if spec.entries is not None and (spec.includes is not None or spec.interceptors is not None):
+        others = (spec.includes, spec.interceptors, spec.pipeline)
+        if spec.entries is not None and any(form is not None for form in others):
             self._problem(file, ("spec",), "has `entries` and `includes` or `interceptors`: use one form")
-        if not (spec.entries or spec.includes or spec.interceptors):
+        if not any((spec.entries, *others)):
             self._problem(file, ("spec",), "an InfraBundle needs `entries`, or `includes` and `interceptors`")
         included = [self._child(file, ref) for ref in spec.includes or ()]
         entries = [self._entry(file, ("spec", "entries", number), entry) for number, entry in enumerate(spec.entries or ())]
-        return merged([*included, *entries, *self._steps(file, ("spec", "interceptors"), spec.interceptors)])
+        name = "interceptors" if spec.interceptors else "pipeline"
+        steps = self._steps(file, ("spec", name), spec.interceptors or spec.pipeline)
+        return merged([*included, *entries, *steps])
 
     def _entry(self, file: _File, keys: Keys, entry: kinds.Entry) -> Infra:
         if not entry.ref and not entry.pipeline:

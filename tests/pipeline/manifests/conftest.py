@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
     """A working directory with its own home; no variable of ours, of OpenAI or of a proxy is set."""
     prefixes = ("MAS_", "LLM_", "OPENAI_", "OLLAMA_")
+    monkeypatch.setenv("MAS_LLM_SCHEDULER_USER", "")  # an experiment sets it: so it is put back as it was
     for name in [name for name in os.environ if name.startswith(prefixes) or name.lower().endswith("_proxy")]:
         monkeypatch.delenv(name)
     for variable, part in (("XDG_CONFIG_HOME", "config"), ("XDG_CACHE_HOME", "cache"), ("HOME", "home")):

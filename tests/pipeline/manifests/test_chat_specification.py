@@ -42,8 +42,8 @@ def test_the_command_of_the_specification(shell: Shell, provider: Provider, comm
 def test_the_second_time_the_answer_comes_from_the_cache(shell: Shell, provider: Provider, command: str) -> None:
     """The same question again: no request, no slot; the other command shares the cache."""
     first = shell.run(command, "What is 2+2?", LLM_PROXY_API_BASE=provider.url)
-    for again in (command, BUNDLE, STACK):
-        assert shell.run(again, "What is 2+2?", LLM_PROXY_API_BASE=provider.url).stdout == first.stdout
+    for again in (BUNDLE, STACK):
+        assert shell.call(again.replace("\\", ""), "What is 2+2?", LLM_PROXY_API_BASE=provider.url).stdout == first.stdout
     assert provider.count == 1
     assert granted(shell) == {f"{provider.host}/gpt-4o": 1}
 
@@ -52,7 +52,7 @@ def test_a_local_ref_in_place_of_the_real_host(shell: Shell, folder: Folder, pro
     """The last provider wins: a file of one's own, or a bare URL, takes the place of OpenAI."""
     folder.provider("local.yaml", f"{{proxy: {{api_base: '{provider.url}'}}}}")
     for ref in ("local.yaml", provider.url):
-        result = shell.run(f"{BUNDLE} --infra-ref {ref} -q {ref}")
+        result = shell.call(f"{BUNDLE} --infra-ref {ref} -q {ref}")
         assert result.stdout == f"You: {ref}\nAgent: four \n", result.stderr
     assert provider.count == 2
 
@@ -86,23 +86,23 @@ def test_no_slot_in_time_is_one_line(shell: Shell, folder: Folder, provider: Pro
 
 
 def test_parallel_chats_never_exceed_the_cap(shell: Shell, provider: Provider) -> None:
-    """Six processes, a cap of two: the provider never sees more than two at once, and all are answered."""
+    """Four processes, a cap of two: the provider never sees more than two at once, and all are answered."""
     provider.reply = Reply(pieces=[f"{n} " for n in range(20)])
     chats = [
         shell.start(
             "mas-ctl", "chat", "agent.yaml", "--infra-ref", "standard:llm-proxy-paced", "-q", f"Question {number}",
             environment={"LLM_PROXY_API_BASE": provider.url, "MAS_LLM_MAX_IN_FLIGHT": "2"},
         )
-        for number in range(6)
+        for number in range(4)
     ]  # fmt: skip
-    assert [chat.wait(60) for chat in chats] == [0] * 6
-    assert provider.count == 6
+    assert [chat.wait(60) for chat in chats] == [0] * 4
+    assert provider.count == 4
     assert provider.peak <= 2
 
 
 def test_the_key_is_neither_in_the_ledger_nor_in_the_cache(shell: Shell, provider: Provider) -> None:
     """After a call no file of ours holds the key."""
-    shell.run(BUNDLE, "What is 2+2?", LLM_PROXY_API_BASE=provider.url)
+    shell.call(BUNDLE, "What is 2+2?", LLM_PROXY_API_BASE=provider.url)
     files = [path for path in shell.folder.parent.rglob("*") if path.is_file()]
     assert len(files) > 3
     assert not [path for path in files if KEY.encode() in path.read_bytes()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +142,7 @@ def setup(tmp_path: Path) -> Setup:
 
 def prepared(setup: Setup, judge: Judge | None = None) -> Asker:
     """An asker whose waits are counted."""
-    asker_ = Asker(Setup(0, setup.refs, setup.folder, setup.scenarios, judge, 1))
+    asker_ = Asker(replace(setup, judge=judge))
     asker.prepare(None)
     return asker_
 
@@ -180,6 +181,16 @@ def test_scores(setup: Setup, monkeypatch: pytest.MonkeyPatch, verdict: Any, sco
     outcome = prepared(setup, Judge("j", "{answer} {expected}", {"type": "object"}, "score")).ask(TASK)
     assert (outcome.score, outcome.verdict, outcome.error) == (score, verdict, "")
     assert asked == ["mock: Hello? x ['type'] j"]
+
+
+@pytest.mark.parametrize(("model", "name"), [("small", "tiny"), ("default", "mock"), (None, "mock")])
+def test_the_judges_model_is_mapped_too(setup: Setup, model: str | None, name: str) -> None:
+    """As an agent's; without one of its own it has the first scenario's, or the infra's default."""
+    mapped = setup.folder / "map.yaml"
+    mapped.write_text("apiVersion: infra/v1\nkind: LLMLocal\nspec: {models: {mappings: {small: tiny}}}\n")
+    subject = prepared(replace(setup, refs=(*setup.refs, str(mapped))), Judge(model, "{answer}", {}, "score"))
+    assert subject.judge
+    assert subject.judge.model == name
 
 
 @pytest.mark.parametrize(("error", "fatal"), [(JudgeError("odd"), False), (ConfigError("no key"), True)])

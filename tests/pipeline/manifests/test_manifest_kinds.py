@@ -62,6 +62,15 @@ def test_includes_come_before_interceptors(folder: Folder) -> None:
     assert infra.layers[3].params["rate"] == 0.05
 
 
+def test_the_hosts_other_spellings(folder: Folder) -> None:
+    """`pipeline` for `interceptors`, and one operation that is no list."""
+    folder.middleware("c.yaml", "{middleware: llm_cache, applies_to: LLM_CALL}")
+    folder.bundle(
+        "b.yaml", "{includes: ['standard:mock-llm'], pipeline: [c.yaml, {middleware: fault_inject, applies_to: llm}]}"
+    )
+    assert names(load_infra(["b.yaml"])) == ["llm_cache", "fault_inject"]
+
+
 def test_bundles_of_bundles(folder: Folder) -> None:
     """A bundle may hold bundles, and the same file twice where that is no circle."""
     folder.middleware("cache.yaml")
