@@ -89,6 +89,9 @@ class Crew:
 
     def _feed(self, worker: _Worker) -> None:
         while self._todo and worker.is_ready and len(worker.tasks) < self._setup.lanes:
+            # One that was there when a worker died is done alone: so it takes no other with it, and none takes it.
+            if worker.tasks and any(self._deaths[key] for key in (*worker.tasks, self._todo[0].key)):
+                return
             task = self._todo.popleft()
             worker.tasks[task.key] = task
             with contextlib.suppress(OSError):  # its death is noticed when it is heard

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import json
 import os
@@ -16,7 +15,7 @@ import filelock
 from llm_sched.errors import SchedulerError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
     from typing import BinaryIO
 
@@ -171,13 +170,6 @@ def as_line(outcome: Outcome, prompt: str) -> dict[str, Any]:
         "at": dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "digest": outcome.digest,
     }
-
-
-def read_lines(path: Path) -> Iterable[dict[str, Any]]:
-    """The complete lines of a results' file, failures too."""
-    with contextlib.suppress(FileNotFoundError):
-        return [json.loads(text) for text in path.read_bytes().rpartition(b"\n")[0].split(b"\n") if text]
-    return []
 
 
 def _key(line: Mapping[str, Any]) -> Key:

@@ -122,6 +122,17 @@ def test_wrong_experiments(files: Folder, old: str, new: str, reason: str) -> No
     assert reason in str(caught.value)
 
 
+def test_a_broken_agent_is_told_with_its_own_place(files: Folder) -> None:
+    """The agent's file, not the experiment's; binary prompts too."""
+    files.write("agent.yaml", "apiVersion: mas/v1\nkind: Agent\nspec: {models: 5, context: {role: {ref: r.md}}}\n")
+    with pytest.raises(ManifestError, match=r"agent\.yaml:3:16: spec\.models: must be a list, not number"):
+        load(files)
+    files.write("agent.yaml", "apiVersion: mas/v1\nkind: Agent\nspec: {context: {role: {ref: r.md}}}\n")
+    (files.path / "r.md").write_bytes(b"\xff")
+    with pytest.raises(ManifestError, match=r"spec\.context\.role\.ref: .*r\.md cannot be read: no UTF-8 text"):
+        load(files)
+
+
 def test_a_placeholder_that_no_row_has(files: Folder) -> None:
     """A typo in the judge's prompt is found before anything is asked."""
     with pytest.raises(ManifestError, match=r"\{expcted\} is no field of every row; did you mean 'expected'"):
