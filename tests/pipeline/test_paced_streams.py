@@ -75,6 +75,51 @@ def test_slow_streams_are_counted_to_the_last_byte(paced: Paced, provider: Provi
     assert provider.peak == CAP
 
 
+def test_the_last_byte_is_after_done(paced: Paced, provider: Provider) -> None:
+    """The SDK hangs up at `[DONE]`; the slot is held until the body has ended, and the connection is used again."""
+    gate = threading.Event()
+    provider.reply = Reply(linger=gate)
+    with ThreadPoolExecutor(1) as pool:
+        call = pool.submit(lambda: paced.layer.stream(CALL).result().text)
+        until(lambda: provider.inside == 1)
+        assert not call.done()
+        assert in_flight() == 1
+        gate.set()
+        assert call.result() == "four "
+        paced.layer.stream(CALL).result()
+        assert provider.connections == 1
+
+
+def test_the_last_byte_is_after_done_for_tasks_too(paced: Paced, provider: Provider) -> None:
+    """Up to a tenth of a second openai 3 reads on by itself, openai 2 does not."""
+    gate = threading.Event()
+    provider.reply = Reply(linger=gate)
+
+    async def read() -> str:
+        async with await paced.layer.astream(CALL) as stream:
+            return str((await stream.result()).text)
+
+    async def main() -> None:
+        call = asyncio.create_task(read())
+        await until_later(lambda: provider.inside == 1)
+        assert not call.done()
+        assert in_flight() == 1
+        gate.set()
+        assert await call == "four "
+        await read()
+        assert provider.connections == 1
+
+    in_task(paced, main)
+
+
+def test_a_stream_that_never_ends_can_be_left(paced: Paced, provider: Provider) -> None:
+    """Also when all has arrived but the end: who leaves does not wait for it."""
+    provider.reply = Reply(text="one two", linger=threading.Event())
+    for _ in range(OFTEN):
+        with paced.layer.stream(CALL) as stream:
+            assert next(stream) == "one "
+
+
 def test_slow_streams_of_tasks_likewise(paced: Paced, provider: Provider) -> None:
     """Twelve tasks, two slots."""
 

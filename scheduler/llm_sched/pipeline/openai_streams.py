@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from llm_sched.pipeline import openai_wire as wire
+from llm_sched.pipeline.openai_http import abandon
 
 if TYPE_CHECKING:
     from llm_sched.pipeline.exchange import LlmResult
@@ -43,6 +44,7 @@ class OpenAiStream:
         self._failures = failures
         self._correlation_id = correlation_id
         self._pieces = wire.Pieces()
+        self._is_read = False
 
     def __iter__(self) -> Iterator[str]:
         """See `TextStream`."""
@@ -55,11 +57,14 @@ class OpenAiStream:
                 text = self._pieces.add(chunk)
                 if text:
                     return text
+        self._is_read = True
         self.close()
         raise StopIteration
 
     def close(self) -> None:
         """See `TextStream`."""
+        if not self._is_read:
+            abandon(self._stream)
         self._chunks = iter(())
         self._stream.close()
 
@@ -86,6 +91,7 @@ class AsyncOpenAiStream:
         self._failures = failures
         self._correlation_id = correlation_id
         self._pieces = wire.Pieces()
+        self._is_read = False
 
     def __aiter__(self) -> AsyncIterator[str]:
         """See `AsyncTextStream`."""
@@ -100,11 +106,14 @@ class AsyncOpenAiStream:
                 text = self._pieces.add(chunk)
                 if text:
                     return text
+        self._is_read = True
         await self.aclose()
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
         """See `AsyncTextStream`."""
+        if not self._is_read:
+            abandon(self._stream)
         self._is_closed = True
         await self._stream.close()
 
