@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 import threading
@@ -154,6 +155,28 @@ def test_killed_half_way_and_resumed_every_row_is_there_once(
     assert results(folder.path)[:half] == before
     assert provider.count == TASKS + 2
     assert f"{half} done before" in errors
+
+
+@pytest.mark.soak
+def test_killed_again_and_again_every_row_is_there_once(
+    lab: Shell, folder: Folder, provider: Provider, start: type[Execution]
+) -> None:
+    """`kill -9` at whatever instant, until it is done: no row is lost, none is there twice, little is asked twice."""
+    dice, kills = random.Random(7), 0
+    while keys(results(folder.path)) != every_key_once():
+        execution = start()
+        enough = len(results(folder.path)) + dice.randint(3, 8)
+        until(lambda: len(results(folder.path)) >= enough or execution.process.poll() is not None)  # noqa: B023 - at once
+        kills += execution.process.poll() is None
+        execution.process.kill()
+        execution.end()
+        until(lambda: provider.inside == 0)
+    assert kills >= 2
+    assert provider.peak <= 2
+    assert lab.run(EXECUTE).returncode == 0
+    assert keys(results(folder.path)) == every_key_once()
+    # Asked twice is only what was under way in a slot, or about to be written down, when an end came.
+    assert provider.count <= TASKS + kills * 6
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.soak)])

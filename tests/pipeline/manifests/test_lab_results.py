@@ -118,6 +118,7 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux's /dev/full")
 def test_a_disk_that_is_full(path: Path) -> None:
     """One clear error; what is in the file stays readable."""
     with Results(path) as results:
