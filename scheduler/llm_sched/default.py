@@ -35,6 +35,12 @@ def install(policy: Policy | None = None, *, observer: Observer | None = None) -
     return effective
 
 
+def install_scheduler(scheduler: Scheduler) -> None:
+    """Make a scheduler of one's own the process's: `llm_slot` and every middleware use it until the next `install`."""
+    with _lock:
+        _installed[:] = [scheduler]
+
+
 def current() -> Scheduler:
     """The process's scheduler; without an `install`, one of the defaults and the environment."""
     if not _installed:

@@ -11,8 +11,10 @@ from llm_sched import __version__
 from llm_sched.errors import SchedulerError
 
 COMMANDS = {
+    "chat": "Talk with an agent over an infra pipeline.",
     "demo": "Watch real OpenAI clients in several processes share a few slots; needs no key.",
     "doctor": "Check that this machine can keep the promises, and show the policy as it is resolved.",
+    "lab": "Run experiments: prompts x scenarios x runs, in parallel, resumable.",
     "reset": "Empty the ledger.",
     "run": "Run a command while holding one slot: pacing for scripts in any language.",
     "status": "Show who holds slots and who waits.",
