@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 from strict_provider import Cut, Gone, Hang, Malformed, Refuse, StrictProvider
@@ -156,7 +156,7 @@ def test_closing_the_client_ends_open_streams(flavour: Flavour, provider: Strict
         stream.close()
 
 
-@pytest.mark.parametrize("fault", [Refuse(429), Refuse(504), Malformed(), Cut(), Gone(), Hang()], ids=lambda fault: repr(fault))
+@pytest.mark.parametrize("fault", [Refuse(429), Refuse(504), Malformed(), Cut(), Gone(), Hang()], ids=repr)
 @pytest.mark.parametrize("body", [BODY, STREAM_BODY], ids=["whole", "streamed"])
 def test_no_fault_of_the_provider_costs_a_slot(
     flavour: Flavour, provider: StrictProvider, scheduler: Scheduler, ledger: Ledger, fault: Fault, body: dict[str, Any]
@@ -263,7 +263,7 @@ def test_the_inner_transport_is_entered_left_and_closed(flavour: Flavour, schedu
     seen: list[str] = []
 
     class Inner(flavour.lib.BaseTransport):  # type: ignore[name-defined,misc]
-        def __enter__(self) -> Inner:
+        def __enter__(self) -> Self:
             seen.append("enter")
             return self
 
