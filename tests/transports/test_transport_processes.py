@@ -21,9 +21,10 @@ CALLS = 20
 def test_clients_of_three_processes_never_exceed_one_cap(tmp_path: Path) -> None:
     """Threads on httpx, threads on httpx2, and tasks, on a provider that refuses the fourth."""
     state = tmp_path / "state.json"
+    knobs = {"max_in_flight": CAP, "state_path": state}
     names = ["httpx", "httpx2", "async"]
     with StrictProvider(limit=CAP, latency_s=0.01) as provider, ExitStack() as stack:
-        children = [Child(call_often, name, state, CAP, provider.base_url, CALLS, name=name) for name in names]
+        children = [Child(call_often, name, knobs, provider.base_url, CALLS, name=name) for name in names]
         for child in children:
             stack.callback(child.stop)
         assert [child.connection.recv() for child in children] == [{200}] * len(names)
