@@ -34,8 +34,8 @@ def ask(client: openai.OpenAI) -> str:
 
 
 def use_up(quota: LLMock) -> int:
-    """Send unpaced requests until one is refused; returns how many were served."""
-    with FLAVOUR.client(None, timeout=30) as client:
+    """Send unpaced requests, with the SDK's key, until one is refused; returns how many were served."""
+    with FLAVOUR.client(None, timeout=30, headers={"Authorization": "Bearer any"}) as client:
         for number in range(10 * QUOTA_RPM):
             if client.post(quota.base_url + CHAT, json=BODY).status_code == 429:
                 return number
@@ -45,7 +45,7 @@ def use_up(quota: LLMock) -> int:
 def test_the_verdict_condemns_who_ignores_retry_after(quota: LLMock) -> None:
     """The judge is awake: quota used up, asked again at once."""
     assert use_up(quota) >= QUOTA_RPM
-    with FLAVOUR.client(None, timeout=30) as client:
+    with FLAVOUR.client(None, timeout=30, headers={"Authorization": "Bearer any"}) as client:
         assert client.post(quota.base_url + CHAT, json=BODY).status_code == 429
     verdict = quota.verdict()
     assert not verdict["passed"]
