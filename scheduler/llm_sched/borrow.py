@@ -51,6 +51,12 @@ class Loan:
         """End borrowing."""
         self._busy.append(None)
 
+    def is_held(self) -> bool:
+        """Whether it, or one around it, is still a slot of this process."""
+        slot = self._slot()
+        held = slot is not None and not slot.released and self._pid == os.getpid()
+        return held or (self.outer is not None and self.outer.is_held())
+
     def find(self, ledger: object, bucket: str) -> Loan | None:
         """The innermost loan of that bucket that can be borrowed; it is borrowed then."""
         loan: Loan | None = self
@@ -78,6 +84,12 @@ def borrow(ledger: object, bucket: str) -> Loan | None:
     """Borrow the slot that a surrounding layer holds in that bucket; None if there is none to borrow."""
     loan = _current.get()
     return loan.find(ledger, bucket) if loan is not None else None
+
+
+def is_inside_slot() -> bool:
+    """Whether a layer around this one holds a slot, in any bucket."""
+    loan = _current.get()
+    return loan is not None and loan.is_held()
 
 
 def lend(slot: Slot, ledger: object) -> Token[Loan | None]:

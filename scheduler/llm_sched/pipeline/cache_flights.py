@@ -1,0 +1,100 @@
+"""Identical calls in flight: one leads, in any process, and the others wait for what it brings.
+
+The law: leading is a kernel lock on a file named after the call, so a leader that dies leads no more. A lock file that was
+deleted is not the same lock as one that was made again.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import suppress
+from pathlib import Path
+from weakref import WeakSet
+
+
+class Flight:
+    """The lead of one call, until `end()`. One that is dropped ends."""
+
+    def __init__(self, fd: int, path: Path) -> None:
+        self._fd = fd
+        self._path = path
+        _flights.add(self)
+
+    def end(self) -> None:
+        """Let the next one lead. Idempotent."""
+        from filelock import unlock_descriptor  # noqa: PLC0415 - was loaded to begin it
+
+        with _ending:
+            fd, self._fd = self._fd, -1
+        if fd >= 0:
+            with suppress(OSError):  # Windows deletes no open file; then it stays, empty
+                self._path.unlink(missing_ok=True)
+            unlock_descriptor(fd)  # closing alone does not, while a child of this process still has it
+            os.close(fd)
+
+    def abandon(self) -> None:
+        """In a forked child: it is the parent's."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        if getattr(self, "_fd", -1) >= 0:
+            self.end()
+
+
+_flights: WeakSet[Flight] = WeakSet()
+_ending = threading.RLock()
+
+
+def _after_fork_in_child() -> None:
+    global _ending  # noqa: PLW0603 - another thread of the parent may have held it
+    _ending = threading.RLock()
+    for flight in list(_flights):
+        flight.abandon()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+class Flights:
+    """The calls in flight of one store.
+
+    Args:
+        folder: where the lock files are; made with mode 0700.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def try_to_lead(self, key: str) -> Flight | None:
+        """Lead the call with this key; None = somebody else does.
+
+        Raises:
+            OSError: the folder cannot be used.
+        """
+        from filelock import lock_descriptor  # noqa: PLC0415 - it takes longer to import than this whole package
+
+        path = self._folder / f"{key}.lock"
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        while True:
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                if not lock_descriptor(fd, blocking=False):
+                    os.close(fd)
+                    return None
+                if _is_current(fd, path):
+                    return Flight(fd, path)
+            except BaseException:
+                os.close(fd)
+                raise
+            os.close(fd)
+
+
+def _is_current(fd: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), path.stat())
+    except FileNotFoundError:
+        return False

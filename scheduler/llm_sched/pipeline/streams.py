@@ -1,0 +1,237 @@
+"""Answers that arrive piece by piece, and who holds the slot meanwhile.
+
+The law: a slot is given back when the last byte is here, when the stream is closed, broken or cancelled, or when nobody has
+it any more; and the connection is closed before the slot, for until then the provider is busy with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import os
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
+
+from llm_sched.pipeline.layer import optional
+
+if TYPE_CHECKING:
+    from llm_sched.pipeline.exchange import AsyncTextStream, LlmResult, TextStream
+    from llm_sched.scheduler import Slot
+
+
+class ReplayedStream:
+    """An answer that is already there, as a stream of one piece, for threads and tasks."""
+
+    def __init__(self, result: Any) -> None:  # noqa: ANN401 - duck-typed by contract
+        self._result = result
+        self._pieces: Iterator[str] = iter([result.text] if result.text else [])
+
+    def __iter__(self) -> Iterator[str]:
+        """See `TextStream`."""
+        return self
+
+    def __next__(self) -> str:
+        """See `TextStream`."""
+        return next(self._pieces)
+
+    def close(self) -> None:
+        """See `TextStream`."""
+        self._pieces = iter(())
+
+    def result(self) -> Any:  # noqa: ANN401 - duck-typed by contract
+        """See `TextStream`."""
+        return self._result
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class AsyncReplayedStream:
+    """`ReplayedStream` for a task."""
+
+    def __init__(self, result: Any) -> None:  # noqa: ANN401 - duck-typed by contract
+        self._stream = ReplayedStream(result)
+
+    def __aiter__(self) -> AsyncIterator[str]:
+        """See `AsyncTextStream`."""
+        return self
+
+    async def __anext__(self) -> str:
+        """See `AsyncTextStream`."""
+        for piece in self._stream:
+            return piece
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        """See `AsyncTextStream`."""
+        self._stream.close()
+
+    async def result(self) -> Any:  # noqa: ANN401 - duck-typed by contract
+        """See `AsyncTextStream`."""
+        return self._stream.result()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+class PacedStream:
+    """A stream that holds a slot until its end."""
+
+    def __init__(self, inner: TextStream, slot: Slot) -> None:
+        self._inner = inner
+        self._slot = slot
+        self._pid = os.getpid()
+
+    def __iter__(self) -> Iterator[str]:
+        """See `TextStream`."""
+        return self
+
+    def __next__(self) -> str:
+        """See `TextStream`."""
+        try:
+            return next(self._inner)
+        except BaseException:  # also its end, and Ctrl-C
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """See `TextStream`."""
+        try:
+            self._inner.close()
+        finally:
+            self._slot.release()
+
+    def result(self) -> LlmResult:
+        """See `TextStream`."""
+        try:
+            return self._inner.result()
+        finally:
+            self.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        # A forked child does not hang up for its parent; and whatever goes wrong here, nobody is left to hear it.
+        if getattr(self, "_pid", 0) == os.getpid():
+            with contextlib.suppress(Exception):
+                self.close()
+
+
+_closing: set[asyncio.Task[None]] = set()
+"""Tasks that close dropped streams; an event loop itself keeps them only weakly."""
+
+
+class AsyncPacedStream:
+    """A stream of a task that holds a slot until its end.
+
+    Use it with `async with`. One that is dropped is closed by its event loop as soon as that gets to it.
+    """
+
+    def __init__(self, inner: AsyncTextStream, slot: Slot) -> None:
+        self._inner = inner
+        self._slot = slot
+        self._loop = asyncio.get_running_loop()
+
+    def __aiter__(self) -> AsyncIterator[str]:
+        """See `AsyncTextStream`."""
+        return self
+
+    async def __anext__(self) -> str:
+        """See `AsyncTextStream`."""
+        try:
+            return await self._inner.__anext__()
+        except BaseException:  # also its end, and cancellation
+            await self.aclose()
+            raise
+
+    async def aclose(self) -> None:
+        """See `AsyncTextStream`."""
+        await _close(self._inner, self._slot)
+
+    async def result(self) -> LlmResult:
+        """See `AsyncTextStream`."""
+        try:
+            return await self._inner.result()
+        finally:
+            await self.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    def __del__(self) -> None:
+        loop, slot = getattr(self, "_loop", None), getattr(self, "_slot", None)
+        if loop is None or slot is None or slot.released:
+            return
+        if loop.is_running():
+            with contextlib.suppress(RuntimeError):  # it was closed just now: its connections are gone too
+                loop.call_soon_threadsafe(_close_later, self._inner, slot)
+                return
+        slot.release()
+
+
+async def _close(inner: AsyncTextStream, slot: Slot) -> None:
+    try:
+        await inner.aclose()
+    finally:
+        slot.release()
+
+
+def _close_later(inner: AsyncTextStream, slot: Slot) -> None:
+    task = asyncio.get_running_loop().create_task(_close(inner, slot))
+    _closing.add(task)
+    task.add_done_callback(_closing.discard)
+
+
+def open_stream(engine: Any, io: object) -> TextStream:  # noqa: ANN401 - duck-typed by contract
+    """Stream from an engine; one that cannot stream answers as a whole."""
+    stream = optional(engine, "stream")
+    if stream is None:
+        return ReplayedStream(engine.invoke(io))
+    begun: TextStream = stream(io)
+    return begun
+
+
+async def open_stream_async(engine: Any, io: object) -> AsyncTextStream:  # noqa: ANN401 - duck-typed by contract
+    """Stream from an engine in a task; one that cannot stream answers as a whole."""
+    astream = optional(engine, "astream")
+    if astream is None:
+        return AsyncReplayedStream(await invoke_async(engine, io))
+    stream: AsyncTextStream = await astream(io)
+    return stream
+
+
+async def invoke_async(engine: Any, io: object) -> Any:  # noqa: ANN401 - duck-typed by contract
+    """Invoke an engine from a task; one that can only block does so in a thread, and is waited for even when cancelled.
+
+    A call that goes on in a thread keeps the provider busy, so its slot must not be given back before it ends.
+    """
+    ainvoke = optional(engine, "ainvoke")
+    if ainvoke is not None:
+        return await ainvoke(io)
+    # Not `asyncio.to_thread`: that is a task, which `asyncio.run` cancels at its end while the thread goes on.
+    context = contextvars.copy_context()
+    call = asyncio.get_running_loop().run_in_executor(None, partial(context.run, engine.invoke, io))
+    try:
+        return await asyncio.shield(call)
+    except asyncio.CancelledError:
+        while not call.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([call])
+        if not call.cancelled():
+            call.exception()  # looked at, so that nobody complains that it was not
+        raise
