@@ -23,7 +23,8 @@ def provider_label(url: str) -> str:
     """
     try:
         parts = urlsplit(url)
-    except ValueError as error:  # e.g. half an IPv6 address
+        _ = parts.port
+    except ValueError as error:  # half an IPv6 address, or a port that is no number
         raise ValueError(f"{url!r} is not a URL: {error}") from None
     host = parts.netloc.rpartition("@")[2].lower().removesuffix(_OWN_PORT.get(parts.scheme, ":"))
     if not parts.hostname:

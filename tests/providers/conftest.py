@@ -43,18 +43,32 @@ def llama(tiny_model: Path, tmp_path: Path) -> Iterator[Llama]:
         yield llama
 
 
-@pytest.fixture
-def llmock() -> Iterator[LLMock]:
-    """An llmock without a quota."""
+@pytest.fixture(scope="session")
+def llmock_process() -> Iterator[LLMock]:
+    """The llmock without a quota that all tests of a session use one after the other."""
     with llmock_server() as llmock:
         yield llmock
 
 
 @pytest.fixture
-def quota() -> Iterator[LLMock]:
-    """An llmock that serves sixty requests a minute."""
+def llmock(llmock_process: LLMock) -> LLMock:
+    """An llmock without a quota, that remembers nothing."""
+    llmock_process.reset()
+    return llmock_process
+
+
+@pytest.fixture(scope="session")
+def quota_process() -> Iterator[LLMock]:
+    """The llmock with a quota that all tests of a session use one after the other."""
     with llmock_server(QUOTA_RPM) as llmock:
         yield llmock
+
+
+@pytest.fixture
+def quota(quota_process: LLMock) -> LLMock:
+    """An llmock that serves sixty requests a minute, none of which is used up."""
+    quota_process.reset()
+    return quota_process
 
 
 @pytest.fixture

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
+from llama_watch import watching
 from real_providers import LLAMA_MODEL, MANY_TOKENS, Llama, Load
 from transport_support import CHAT, FLAVOURS, QUESTION, SDK_FLAVOURS, Ledger, until
 from transport_workers import call_often
@@ -15,7 +16,7 @@ from transport_workers import call_often
 from llm_sched.demo.lifeline import Child
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     import openai
@@ -25,45 +26,6 @@ if TYPE_CHECKING:
 SLOTS = 4
 FLAVOUR = FLAVOURS[SDK_FLAVOURS[-1]]
 """The library that the installed SDK comes with."""
-
-
-class Watcher:
-    """Asks for the load again and again, from a thread of its own.
-
-    Attributes:
-        most: the most that was ever seen of each.
-        looks: how often it looked.
-    """
-
-    def __init__(self, llama: Llama) -> None:
-        self._llama = llama
-        self._ended = threading.Event()
-        self.most = Load(0, 0)
-        self.looks = 0
-
-    def run(self) -> None:
-        """Until it is ended."""
-        while not self._ended.is_set():
-            load = self._llama.load()
-            self.most = Load(max(self.most.processing, load.processing), max(self.most.deferred, load.deferred))
-            self.looks += 1
-
-    def end(self) -> None:
-        """Look no more."""
-        self._ended.set()
-
-
-@contextmanager
-def watching(llama: Llama) -> Iterator[Watcher]:
-    """Watch the load meanwhile."""
-    watcher = Watcher(llama)
-    thread = threading.Thread(target=watcher.run)
-    thread.start()
-    try:
-        yield watcher
-    finally:
-        watcher.end()
-        thread.join()
 
 
 def sdk(llama: Llama, scheduler: Scheduler) -> openai.OpenAI:

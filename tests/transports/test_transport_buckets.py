@@ -78,7 +78,7 @@ def test_the_provider_is_its_host(url: str, label: str) -> None:
     assert provider_label(url) == label
 
 
-@pytest.mark.parametrize("url", ["", "localhost/v1", "http:///v1", "http://:80", "http://[::1/v1"])
+@pytest.mark.parametrize("url", ["", "localhost/v1", "http:///v1", "http://:80", "http://[::1/v1", "http://host:port"])
 def test_a_url_without_a_host_is_an_error(url: str) -> None:
     """It names the URL."""
     with pytest.raises(ValueError, match="not a URL"):

@@ -84,8 +84,8 @@ def test_a_second_stream_waits_for_the_last_byte_of_the_first(
 
 def test_a_stream_that_is_closed_early_gives_its_slot_back(client: Any, provider: StrictProvider, ledger: Ledger) -> None:
     """More often than there are slots; the provider has been hung up on each time."""
-    provider.gates(5)
-    for count in range(1, 6):
+    provider.gates(3)
+    for count in range(1, 4):
         stream = open_stream(client, provider)
         next(stream.iter_raw())
         stream.close()
@@ -96,8 +96,8 @@ def test_a_stream_that_is_closed_early_gives_its_slot_back(client: Any, provider
 
 def test_a_stream_that_is_dropped_unread_gives_its_slot_back(client: Any, provider: StrictProvider, ledger: Ledger) -> None:
     """When Python collects it, more often than there are slots; and the provider is hung up on."""
-    provider.gates(5)
-    for count in range(1, 6):
+    provider.gates(3)
+    for count in range(1, 4):
         open_stream(client, provider)
         gc.collect()
         until(ledger.is_free)
@@ -106,8 +106,8 @@ def test_a_stream_that_is_dropped_unread_gives_its_slot_back(client: Any, provid
 
 def test_a_stream_that_is_dropped_half_read_gives_its_slot_back(client: Any, provider: StrictProvider, ledger: Ledger) -> None:
     """Likewise."""
-    provider.gates(5)
-    for count in range(1, 6):
+    provider.gates(3)
+    for count in range(1, 4):
         assert next(open_stream(client, provider).iter_lines())
         gc.collect()
         until(ledger.is_free)
