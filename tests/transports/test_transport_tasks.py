@@ -64,6 +64,9 @@ def test_a_tasks_stream_holds_its_slot_until_its_last_byte(
             gate.open()
             assert b"[DONE]" in b"".join([part async for part in parts])
             await until_async(ledger.is_free)
+            stream = await open_stream(client, provider)
+            assert b"[DONE]" in b"".join([part async for part in stream.stream])  # past the client's own `aclose`
+            await until_async(ledger.is_free)
 
     asyncio.run(run())
 
@@ -119,9 +122,11 @@ def test_what_outlives_its_loop_gives_its_slot_back(flavour: Flavour, scheduler:
         async def __aiter__(self) -> AsyncIterator[bytes]:
             yield b"never read"
 
+    inner = flavour.lib.MockTransport(lambda _: flavour.lib.Response(200, stream=Endless()))
+    transport = flavour.paced.AsyncPacedTransport(inner, scheduler=scheduler)
+
     async def run() -> Any:
-        inner = flavour.lib.MockTransport(lambda _: flavour.lib.Response(200, stream=Endless()))
-        client = flavour.async_client(flavour.paced.AsyncPacedTransport(inner, scheduler=scheduler))
+        client = flavour.async_client(transport)
         return await client.send(client.build_request("POST", "http://host", json=BODY), stream=True)
 
     kept = [asyncio.run(run())]

@@ -61,6 +61,9 @@ def test_a_stream_holds_its_slot_until_its_last_byte(client: Any, provider: Stri
     gate.open()
     assert b"[DONE]" in b"".join(parts)
     assert ledger.held() == 0
+    stream = open_stream(client, provider)
+    assert b"[DONE]" in b"".join(stream.stream)  # past the client's own `close`
+    assert ledger.held() == 0
 
 
 def test_a_second_stream_waits_for_the_last_byte_of_the_first(
