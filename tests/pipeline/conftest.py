@@ -24,14 +24,14 @@ def _own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
             monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-of-the-test")
-    installed = default._installed[:]
+    installed = default._installed[:]  # noqa: SLF001 - a process has one
     yield
-    for scheduler in default._installed:
+    for scheduler in default._installed:  # noqa: SLF001 - likewise
         if scheduler not in installed:
             scheduler.close()
-    default._installed[:] = installed
-    endpoint._resolved.clear()
-    judge._installed.clear()
+    default._installed[:] = installed  # noqa: SLF001 - likewise
+    endpoint._resolved.clear()  # noqa: SLF001 - likewise
+    judge._installed.clear()  # noqa: SLF001 - likewise
 
 
 @pytest.fixture

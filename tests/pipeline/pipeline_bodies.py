@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from llm_sched import LlmSchedulerMiddleware, llm_slot
+from llm_sched import LlmSchedulerMiddleware, default
 from llm_sched.pipeline.cache import LlmCacheMiddleware
 from llm_sched.pipeline.cache_flights import Flights
 from llm_sched.pipeline.cache_store import CacheStore, Entry
@@ -37,8 +37,7 @@ def pipeline(url: str, **cache: Any) -> tuple[Any, OpenAiEngine]:
 
 def hold_slots(provider: str, model: str, count: int) -> None:
     """Hold slots until told to go on."""
-    slots = [llm_slot(provider=provider, model=model) for _ in range(count)]
-    held = [request._scheduler.acquire(provider=provider, model=model) for request in slots]
+    held = [default.current().acquire(provider=provider, model=model) for _ in range(count)]
     say("held")
     hear()
     for slot in held:

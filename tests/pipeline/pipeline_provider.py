@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import select
 import socket
@@ -26,6 +27,14 @@ def until(condition: Callable[[], object], what: str = "it") -> None:
         time.sleep(0.002)
 
 
+async def until_later(condition: Callable[[], object], what: str = "it") -> None:
+    """Wait in a task until something holds."""
+    end = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < end, f"has not happened: {what}"
+        await asyncio.sleep(0.002)
+
+
 @dataclass(frozen=True)
 class Reply:
     """What to answer.
@@ -40,6 +49,7 @@ class Reply:
         pieces: what is streamed; empty = the text's words.
         finish_reason: why the model stopped; None = it is left out.
         tool_calls: as the API has them.
+        linger: it is waited for after everything has been said, before the last byte.
         cut: whether the connection ends in the middle of the body.
     """
 
@@ -49,6 +59,7 @@ class Reply:
     body: bytes | None = None
     gate: threading.Event | None = None
     before: threading.Event | None = None
+    linger: threading.Event | None = None
     pieces: Sequence[str] = ()
     finish_reason: str | None = "stop"
     tool_calls: Sequence[Mapping[str, Any]] = ()
@@ -122,6 +133,8 @@ class _Handler(BaseHTTPRequestHandler):
         if reply.gate and not self._wait(provider, reply.gate):
             return
         self._chunk(parts[-1])
+        if reply.linger and not self._wait(provider, reply.linger):
+            return
         provider.leave(id(reply))  # before the last byte: the next request may come faster than this thread goes on
         self.wfile.write(b"0\r\n\r\n")
 
@@ -145,6 +158,19 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 256
     daemon_threads = True
     block_on_close = False
+    opened = 0
+    open = 0
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """One more connection."""
+        self.opened += 1
+        self.open += 1
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """One less."""
+        self.open -= 1
+        super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that hangs up is no error."""
@@ -178,6 +204,16 @@ class Provider:
     def count(self) -> int:
         """How many requests have arrived."""
         return len(self.bodies)
+
+    @property
+    def connections(self) -> int:
+        """How many connections were opened."""
+        return self._server.opened
+
+    @property
+    def open_connections(self) -> int:
+        """How many are open."""
+        return self._server.open
 
     @property
     def inside(self) -> int:
@@ -218,5 +254,6 @@ class Script:
     def __init__(self, *replies: Reply) -> None:
         self._replies = list(replies)
 
-    def __call__(self, body: object) -> Reply:
+    def __call__(self, _: object) -> Reply:
+        """The next answer."""
         return self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pipeline_provider import Provider, Reply
+from pipeline_provider import Provider, Reply, until_later
 from pipeline_support import CALL, Leaf, asked, foreign, granted
 
 from llm_sched import ConfigError, LlmSchedulerMiddleware, SlotTimeout
@@ -68,8 +68,8 @@ def test_hits_need_no_slot(crew: Crew, provider: Provider) -> None:
     holder = crew.start("hold_slots", provider=provider.host, model="m", count=2)
     assert holder.hear() == "held"
     assert [cache.invoke(CALL).source for _ in range(5)] == ["cache"] * 5
+    asked(engine, "something new")
     with pytest.raises(SlotTimeout):
-        asked(engine, "something new")
         cache.invoke(CALL)
     holder.go()
     holder.end()
@@ -322,6 +322,31 @@ def test_a_store_that_is_none_is_one_clear_error(tmp_path: Path) -> None:
         cached(Leaf(), cache_path=str(path / "below.db")).invoke(CALL)
 
 
+def test_a_folder_that_is_none_is_one_clear_error(tmp_path: Path) -> None:
+    """Where flights cannot be led, it says which knob does without."""
+    (tmp_path / "c.sqlite3.flights").write_text("in the way")
+    with pytest.raises(CacheError, match="or single_flight: false"):
+        cached(Leaf(), cache_path=str(tmp_path / "c.json")).invoke(CALL)
+    assert cached(Leaf(), cache_path=str(tmp_path / "c.json"), single_flight=False).invoke(CALL).text == "four"
+
+
+def test_calls_of_a_blocking_engine_do_not_keep_hits_waiting() -> None:
+    """A loop has few threads of its own; a hundred live calls take none of them."""
+    gate = threading.Event()
+    leaf, busy = Leaf(), Leaf(gate=gate, cacheable=False)
+    hits, calls = cached(leaf), cached(busy)
+
+    async def main() -> None:
+        await hits.ainvoke(CALL)
+        live = [asyncio.create_task(calls.ainvoke(CALL)) for _ in range(100)]
+        await until_later(lambda: busy.begun == 100)
+        assert (await hits.ainvoke(CALL)).source == "cache"
+        gate.set()
+        await asyncio.gather(*live)
+
+    asyncio.run(main())
+
+
 def test_a_newer_store_is_left_alone(tmp_path: Path) -> None:
     """Upgrade, it says."""
     path = tmp_path / "c.sqlite3"
@@ -380,7 +405,7 @@ def test_a_forked_child_opens_the_store_itself(tmp_path: Path) -> None:
     inside, go_on = threading.Event(), threading.Event()
 
     def use() -> None:
-        with store._connected():
+        with store._connected():  # noqa: SLF001 - the very middle of it
             inside.set()
             go_on.wait(30)
 

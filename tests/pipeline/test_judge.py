@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -239,12 +240,15 @@ def test_a_failing_provider_is_its_error(provider: Provider) -> None:
 
 def test_judges_and_agents_share_one_cap(crew: Crew, provider: Provider) -> None:
     """Two processes of agents and two of judges, two slots: the provider never sees three, and sees two."""
-    provider.reply = Reply(text="5")
+    gate = threading.Event()
+    provider.reply = Reply(text="5", gate=gate)
     children = [crew.start(body, url=provider.url, calls=10) for body in ("agent", "judge", "agent", "judge")]
     for child in children:
         assert child.hear() == "ready"
     for child in children:
         child.go()
+    until(lambda: provider.inside == 2)
+    gate.set()
     for child in children:
         assert child.hear() == "done"
         child.end()

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from pipeline_provider import Provider, Reply, until
+from pipeline_provider import Provider, Reply, until, until_later
 from pipeline_support import CALL, asked, in_flight, waiting
 
 from llm_sched import ConfigError, LlmSchedulerMiddleware, llm_slot
@@ -202,7 +202,7 @@ def test_a_connection_that_breaks_may_come_back(engine: OpenAiEngine, provider: 
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         lost = asked(OpenAiEngine("m", api_base=f"http://127.0.0.1:{nobody.getsockname()[1]}/v1"))
-        with pytest.raises(RetryableError, match="m at 127.0.0.1:[0-9]+ cannot be reached"):
+        with pytest.raises(RetryableError, match=r"m at 127.0.0.1:[0-9]+ cannot be reached"):
             lost.invoke(CALL)
         lost.close()
 
@@ -267,6 +267,23 @@ def test_siblings_share_connections_and_no_words(engine: OpenAiEngine, provider:
     other = asked(engine.sibling("n"), "and 3+3?")
     assert (other.invoke(CALL).text, provider.bodies[0]["model"], provider.bodies[0]["temperature"]) == ("four", "n", 0.1)
     assert engine.messages[0]["content"] == "What is 2+2?"
+
+
+def test_a_dropped_engine_closes_its_connections(provider: Provider) -> None:
+    """Of its threads, and of a loop that still runs."""
+    engine = asked(OpenAiEngine("m", api_base=provider.url))
+    engine.invoke(CALL)
+
+    async def main() -> None:
+        engine = asked(OpenAiEngine("m", api_base=provider.url))
+        await engine.ainvoke(CALL)
+        assert provider.open_connections == 1
+        del engine
+        await until_later(lambda: provider.open_connections == 0)
+
+    del engine
+    until(lambda: provider.open_connections == 0)
+    asyncio.run(main())
 
 
 def test_a_forked_child_opens_its_own_connections(engine: OpenAiEngine, provider: Provider) -> None:

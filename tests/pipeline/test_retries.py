@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 import pytest
-from pipeline_provider import Provider, Reply, Script
+from pipeline_provider import Provider, Reply, Script, until_later
 from pipeline_support import CALL, Leaf, asked, granted, in_flight
 
 from llm_sched import LlmSchedulerMiddleware, Policy, SchedulerError, install
@@ -29,6 +29,7 @@ class Naps:
         self.held: list[int] = []
 
     def __call__(self, seconds: float) -> None:
+        """Sleep."""
         self.seconds.append(seconds)
         self.held.append(in_flight())
 
@@ -57,13 +58,16 @@ def test_attempts_are_what_the_provider_counts(provider: Provider, how: str) -> 
         finally:
             await engine.aclose()
 
-    if how == "on_text":
-        engine.on_text = print
-    with pytest.raises(RetryableError, match=r"status 429: slow down \(gave up after 5 attempts\)") as caught:
+    def call() -> None:
         if how.startswith("a"):
             asyncio.run(in_task())
         else:
             getattr(layer, "invoke" if how == "on_text" else how)(CALL)
+
+    if how == "on_text":
+        engine.on_text = print
+    with pytest.raises(RetryableError, match=r"status 429: slow down \(gave up after 5 attempts\)") as caught:
+        call()
     engine.close()
     assert (caught.value.attempts, caught.value.status) == (5, 429)
     assert provider.count == 5
@@ -93,7 +97,7 @@ def test_pauses_grow_where_the_provider_names_none() -> None:
 def test_who_is_asked_to_wait_too_long_does_not() -> None:
     """A provider that says "in an hour" is not asked again: the caller is told at once."""
     naps, leaf = Naps(), Leaf(RetryableError("in an hour", retry_after_s=3600.0))
-    with pytest.raises(RetryableError, match="in an hour$"):
+    with pytest.raises(RetryableError, match=r"in an hour$"):
         paced(leaf, naps).invoke(CALL)
     assert (leaf.begun, naps.seconds) == (1, [])
 
@@ -110,7 +114,7 @@ def test_what_cannot_pass_is_not_repeated(error: Exception) -> None:
 def test_no_retries_are_none() -> None:
     """`max_retries: 0` makes one attempt."""
     leaf = Leaf(RetryableError("no"))
-    with pytest.raises(RetryableError, match="^no$"):
+    with pytest.raises(RetryableError, match=r"^no$"):
         LlmSchedulerMiddleware.wrap(leaf, {"max_retries": 0}).invoke(CALL)
     assert leaf.begun == 1
 
@@ -122,8 +126,7 @@ def test_a_cancelled_pause_ends_the_call() -> None:
 
     async def main() -> None:
         call = asyncio.create_task(engine.ainvoke(CALL))
-        while leaf.begun == 0 or in_flight():
-            await asyncio.sleep(0.002)
+        await until_later(lambda: leaf.begun and not in_flight())
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from pipeline_provider import until
+from pipeline_provider import until, until_later
 from pipeline_support import CALL, Leaf, foreign, granted, in_flight, waiting
 
 import llm_sched
@@ -153,7 +153,7 @@ def test_labels_come_from_the_leaf(leaf: dict[str, Any], options: dict[str, Any]
 def test_a_base_url_that_is_none_is_an_error() -> None:
     """At once, not with the first call."""
     for bad in ("localhost:11434", "ftp://x/", "http://", "http://x:port/"):
-        with pytest.raises(ConfigError, match="api_base=.*is no http:// or https:// URL"):
+        with pytest.raises(ConfigError, match=r"api_base=.*is no http:// or https:// URL"):
             LlmSchedulerMiddleware.wrap(Leaf(api_base=bad))
 
 
@@ -199,8 +199,7 @@ def test_a_blocking_engine_works_in_a_task() -> None:
 
     async def main() -> Any:
         call = asyncio.create_task(engine.ainvoke(CALL))
-        while in_flight() == 0:
-            await asyncio.sleep(0.002)
+        await until_later(in_flight)
         gate.set()
         return await call
 
@@ -216,8 +215,7 @@ def test_a_cancelled_task_keeps_its_slot_while_its_thread_calls_on() -> None:
 
     async def main() -> None:
         call = asyncio.create_task(engine.ainvoke(CALL))
-        while leaf.begun == 0:
-            await asyncio.sleep(0.002)
+        await until_later(lambda: leaf.begun)
         for _ in range(3):
             call.cancel()
             await asyncio.sleep(0.005)
@@ -238,8 +236,7 @@ def test_a_cancelled_wait_leaves_the_queue() -> None:
     async def main() -> None:
         async with llm_slot(provider="p", model="m"):
             call = asyncio.create_task(engine.ainvoke(CALL))
-            while waiting() == 0:
-                await asyncio.sleep(0.002)
+            await until_later(waiting)
             call.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await call

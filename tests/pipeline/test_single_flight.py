@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pipeline_provider import Provider, Reply, until
+from pipeline_provider import Provider, Reply, until, until_later
 from pipeline_support import CALL, Leaf, asked, foreign, in_flight
 
 from llm_sched import LlmSchedulerMiddleware, llm_slot
@@ -33,7 +33,7 @@ def cached(engine: Any, **params: Any) -> LlmCacheMiddleware:
 def lock_files() -> list[str]:
     """What is left of flights."""
     folder = cache_files()[0].with_name("llm_cache.sqlite3.flights")
-    return os.listdir(folder) if folder.exists() else []
+    return [path.name for path in folder.iterdir()] if folder.exists() else []
 
 
 def test_threads_make_one_call() -> None:
@@ -179,19 +179,17 @@ def test_a_cancelled_leader_hands_on_the_lead() -> None:
 
         async def ainvoke(self, _: Any) -> Any:
             begun.append(1)
-            while not gates[len(begun) - 1].is_set():
-                await asyncio.sleep(0.002)
+            gate = gates[len(begun) - 1]
+            await until_later(gate.is_set)
             return foreign()
 
     async def main() -> None:
         cache = cached(Slow())
         leader = asyncio.create_task(cache.ainvoke(CALL))
-        while not begun:
-            await asyncio.sleep(0.002)
+        await until_later(lambda: begun)
         followers = [asyncio.create_task(cache.ainvoke(CALL)) for _ in range(3)]
         leader.cancel()
-        while len(begun) < 2:
-            await asyncio.sleep(0.002)
+        await until_later(lambda: len(begun) == 2)
         gates[1].set()
         results = await asyncio.gather(*followers)
         assert sorted(getattr(result, "source", "live") for result in results) == ["cache", "cache", "live"]
@@ -298,7 +296,7 @@ def test_a_lead_is_one_of_many(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lead, range(8)))
     assert max(crowds) == 1
-    assert os.listdir(tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_knob_is_a_knob() -> None:

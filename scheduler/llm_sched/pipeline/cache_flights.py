@@ -12,6 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from weakref import WeakSet
 
+from llm_sched.pipeline.cache_store import CacheError
+
 
 class Flight:
     """The lead of one call, until `end()`. One that is dropped ends."""
@@ -73,24 +75,33 @@ class Flights:
         """Lead the call with this key; None = somebody else does.
 
         Raises:
-            OSError: the folder cannot be used.
+            CacheError: the folder cannot be used.
         """
-        from filelock import lock_descriptor  # noqa: PLC0415 - it takes longer to import than this whole package
-
         path = self._folder / f"{key}.lock"
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        while True:
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                if not lock_descriptor(fd, blocking=False):
-                    os.close(fd)
-                    return None
-                if _is_current(fd, path):
-                    return Flight(fd, path)
-            except BaseException:
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return _lead(path)
+        except OSError as error:
+            message = f"cannot use {path}: {error}; set cache_path or MAS_LLM_CACHE, or single_flight: false"
+            raise CacheError(message, path=str(path)) from error
+
+
+def _lead(path: Path) -> Flight | None:
+    from filelock import lock_descriptor  # noqa: PLC0415 - it takes longer to import than this whole package
+
+    while True:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        is_current = False
+        try:
+            is_ours = lock_descriptor(fd, blocking=False)
+            is_current = is_ours and _is_current(fd, path)
+        finally:
+            if not is_current:
                 os.close(fd)
-                raise
-            os.close(fd)
+        if is_current:
+            return Flight(fd, path)
+        if not is_ours:
+            return None
 
 
 def _is_current(fd: int, path: Path) -> bool:

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
 
 from llm_sched.errors import ConfigError
 from llm_sched.pipeline import openai_wire as wire
 from llm_sched.pipeline.endpoint import provider_label, resolved_api_base
 from llm_sched.pipeline.exchange import ERROR, LlmResult, ProviderError, is_llm_call
 from llm_sched.pipeline.openai_clients import Clients
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+from llm_sched.pipeline.openai_streams import AsyncOpenAiStream, Failures, OpenAiStream
 
 REQUEST_TIMEOUT_S = 600.0
 """The official SDK's default (`DEFAULT_TIMEOUT` in openai-python)."""
@@ -94,8 +92,8 @@ class OpenAiEngine:
             return self._refuse(io)
         if self.on_text is None:
             with self._failures():
-                create: Callable[..., object] = self._clients.sync(self._key()).chat.completions.create
-                completion = create(**self._request())
+                create: Callable[..., Any] = self._clients.sync(self._key()).chat.completions.create
+                completion: object = create(**self._request())
             return wire.completion_result(completion, io.correlation_id)
         with _Telling(self.on_text) as tell, self.stream(io) as stream:
             for piece in stream:
@@ -181,26 +179,6 @@ class OpenAiEngine:
         return LlmResult(correlation_id=io.correlation_id, response_kind=ERROR, text=text)
 
 
-class Failures:
-    """Turns what the SDK raises inside a `with` into our errors, without the key."""
-
-    def __init__(self, whom: str, key: str) -> None:
-        self._whom = whom
-        self._key = key
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, Exception) and wire.is_failure(error):
-            self.fail(error)
-
-    def fail(self, error: Exception) -> NoReturn:
-        """Raise ours; the SDK's own is its cause, unless it tells the key."""
-        cause = None if self._key and self._key in f"{error}{error.__cause__}" else error
-        raise wire.failure(error, self._whom, self._key) from cause
-
-
 class _Telling:
     """Passes text on to the caller; what breaks after the first piece is not to be tried again, or text would come twice."""
 
@@ -218,90 +196,3 @@ class _Telling:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if self._told and isinstance(error, ProviderError):
             raise ProviderError(f"the answer broke off: {error}", status=error.status) from error
-
-
-class OpenAiStream:
-    """One streamed answer; see `TextStream`."""
-
-    def __init__(self, stream: Any, failures: Failures, correlation_id: int) -> None:  # noqa: ANN401 - the SDK's, not loaded
-        self._stream = stream
-        self._chunks = iter(stream)
-        self._failures = failures
-        self._correlation_id = correlation_id
-        self._pieces = wire.Pieces()
-
-    def __iter__(self) -> Iterator[str]:
-        """See `TextStream`."""
-        return self
-
-    def __next__(self) -> str:
-        """See `TextStream`."""
-        with self._failures:
-            for chunk in self._chunks:
-                text = self._pieces.add(chunk)
-                if text:
-                    return text
-        self.close()
-        raise StopIteration
-
-    def close(self) -> None:
-        """See `TextStream`."""
-        self._chunks = iter(())
-        self._stream.close()
-
-    def result(self) -> LlmResult:
-        """See `TextStream`."""
-        for _ in self:
-            pass
-        return self._pieces.result(self._correlation_id)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class AsyncOpenAiStream:
-    """One streamed answer of a task; see `AsyncTextStream`."""
-
-    def __init__(self, stream: Any, failures: Failures, correlation_id: int) -> None:  # noqa: ANN401 - the SDK's, not loaded
-        self._stream = stream
-        self._chunks = aiter(stream)
-        self._is_closed = False
-        self._failures = failures
-        self._correlation_id = correlation_id
-        self._pieces = wire.Pieces()
-
-    def __aiter__(self) -> AsyncIterator[str]:
-        """See `AsyncTextStream`."""
-        return self
-
-    async def __anext__(self) -> str:
-        """See `AsyncTextStream`."""
-        if self._is_closed:
-            raise StopAsyncIteration
-        with self._failures:
-            async for chunk in self._chunks:
-                text = self._pieces.add(chunk)
-                if text:
-                    return text
-        await self.aclose()
-        raise StopAsyncIteration
-
-    async def aclose(self) -> None:
-        """See `AsyncTextStream`."""
-        self._is_closed = True
-        await self._stream.close()
-
-    async def result(self) -> LlmResult:
-        """See `AsyncTextStream`."""
-        async for _ in self:
-            pass
-        return self._pieces.result(self._correlation_id)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()

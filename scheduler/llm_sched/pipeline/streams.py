@@ -11,8 +11,10 @@ import contextlib
 import contextvars
 import os
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakKeyDictionary
 
 from llm_sched.pipeline.layer import optional
 
@@ -215,6 +217,11 @@ async def open_stream_async(engine: Any, io: object) -> AsyncTextStream:  # noqa
     return stream
 
 
+_MOST_CALLS = 1024
+_threads: WeakKeyDictionary[asyncio.AbstractEventLoop, ThreadPoolExecutor] = WeakKeyDictionary()
+"""Each loop's threads for engines that block; started when there are calls, and gone with the loop."""
+
+
 async def invoke_async(engine: Any, io: object) -> Any:  # noqa: ANN401 - duck-typed by contract
     """Invoke an engine from a task; one that can only block does so in a thread, and is waited for even when cancelled.
 
@@ -223,9 +230,11 @@ async def invoke_async(engine: Any, io: object) -> Any:  # noqa: ANN401 - duck-t
     ainvoke = optional(engine, "ainvoke")
     if ainvoke is not None:
         return await ainvoke(io)
-    # Not `asyncio.to_thread`: that is a task, which `asyncio.run` cancels at its end while the thread goes on.
-    context = contextvars.copy_context()
-    call = asyncio.get_running_loop().run_in_executor(None, partial(context.run, engine.invoke, io))
+    # Not `asyncio.to_thread`: that is a task, which `asyncio.run` cancels at its end while the thread goes on. And not the
+    # loop's own threads: they are few, and calls that take seconds would keep everything else that needs one waiting.
+    loop, context = asyncio.get_running_loop(), contextvars.copy_context()
+    threads = _threads.get(loop) or _threads.setdefault(loop, ThreadPoolExecutor(_MOST_CALLS, "llm-call"))
+    call = loop.run_in_executor(threads, partial(context.run, engine.invoke, io))
     try:
         return await asyncio.shield(call)
     except asyncio.CancelledError:
