@@ -65,7 +65,8 @@ def test_agents_and_clients_of_their_own_share_one_cap(llama: Llama, knobs: dict
     assert watcher.most.deferred == 0
     assert 0 < watcher.most.processing <= SLOTS
     (bucket,) = read_snapshot(knobs["state_path"]).buckets
-    assert (bucket.name, bucket.totals.granted) == (f"{provider_label(llama.base_url)}/{LLAMA_MODEL}", 48)
+    assert bucket.name == f"{provider_label(llama.base_url)}/{LLAMA_MODEL}"
+    assert bucket.totals.granted >= 48  # one more for each time that an agent met a connection which llama.cpp had just closed
 
 
 def _call_llama(connection: Any, knobs: dict[str, Any], url: str, calls: int) -> None:
