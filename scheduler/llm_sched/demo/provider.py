@@ -17,6 +17,7 @@ from llm_sched.demo.handler import ChatHandler, Desk
 from llm_sched.demo.witness import ProviderStats, Witness
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
     from typing import Self
 
@@ -29,10 +30,10 @@ SHUTDOWN_POLL_S = 0.05
 class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
     request_queue_size = BACKLOG
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, handler: Callable[..., ChatHandler]) -> None:
         self._open: set[socket.socket] = set()
         self._open_lock = threading.Lock()
-        super().__init__(("127.0.0.1", 0), functools.partial(ChatHandler, desk))
+        super().__init__(("127.0.0.1", 0), handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - the base class's types
         with self._open_lock:
@@ -104,11 +105,15 @@ class StubProvider:
 
     def start(self) -> None:
         """Listen on a free port and serve from threads of this process."""
-        self._server = _Server(self._desk)
+        self._server = _Server(self._handler())
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(SHUTDOWN_POLL_S,), name="stub-provider", daemon=True
         )
         self._thread.start()
+
+    def _handler(self) -> Callable[..., ChatHandler]:
+        """What serves a connection; a provider with faults has one of its own."""
+        return functools.partial(ChatHandler, self._desk)
 
     def close(self) -> None:
         """Hang up on everybody and wait until no thread is left. Closing twice does nothing."""

@@ -9,6 +9,7 @@ import os
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from llm_sched import labels
 from llm_sched.errors import ConfigError
 from llm_sched.pipeline.exchange import leaf
 
@@ -37,20 +38,18 @@ def resolved_api_base(api_base: str | None) -> str:
 
 
 def provider_label(api_base: str) -> str:
-    """The label of the provider behind a base URL: `api.openai.com` -> `openai`, else `host[:port]`, lower-case.
+    """The label of the provider behind a base URL, see `llm_sched.labels`.
 
     Raises:
         ConfigError: it is no http(s) URL.
     """
     try:
-        parts = urlsplit(api_base)
-        host, _ = parts.hostname, parts.port
+        if urlsplit(api_base).scheme in {"http", "https"}:
+            return labels.provider_label(api_base)
     except ValueError:
-        parts, host = urlsplit(""), None
-    if parts.scheme not in {"http", "https"} or not host:
-        message = f"api_base={api_base!r}: is no http:// or https:// URL"
-        raise ConfigError(message, knob="api_base", value=repr(api_base), source="engine")
-    return "openai" if host == "api.openai.com" else parts.netloc.rpartition("@")[2].lower()
+        pass
+    message = f"api_base={api_base!r}: is no http:// or https:// URL"
+    raise ConfigError(message, knob="api_base", value=repr(api_base), source="engine")
 
 
 def endpoint_of(engine: object) -> Endpoint:
