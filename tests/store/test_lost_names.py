@@ -11,7 +11,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from store_support import PATIENCE_S, file_store, look, put, run
+from store_support import PATIENCE_S, Done, file_store, look, put, run
 
 from llm_sched import LedgerError, Policy, Scheduler, SlotTimeout, host
 from llm_sched.loops import LoopDoor
@@ -19,10 +19,13 @@ from llm_sched.mailbox import Mailbox, Word, call_text
 from llm_sched.mailroom import FileMailroom, Header
 from llm_sched.model import Owner, Terms
 from llm_sched.store import files
+from llm_sched.store.file import lock_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from llm_sched.model import State
 
 HELD = Word(b"", b"held", 0.0)
 ME = Header(Owner(os.getpid()), Terms())
@@ -165,3 +168,22 @@ def test_a_reader_takes_the_copy_of_a_ledger_that_was_deleted(tmp_path: Path) ->
     run(store, put("a"))
     path.unlink()
     assert (store.read().ident, run(file_store(path), look).value) == ("a", "a")
+
+
+def test_who_lost_the_lock_meanwhile_looks_again(tmp_path: Path) -> None:
+    """Its file was deleted inside a transaction, and another process wrote: that must not be written over."""
+    path = tmp_path / "ledger.json"
+    slow, quick = file_store(path), file_store(path)
+    run(slow, put("a"))
+    seen: list[str] = []
+
+    def change(state: State) -> Done:
+        seen.append(state.ident)
+        if len(seen) == 1:
+            lock_path(path).unlink()
+            run(quick, put("b"))
+        state.ident += "!"
+        return Done(changed=True)
+
+    run(slow, change)
+    assert (seen, quick.read().ident) == (["a", "b"], "b!")

@@ -52,7 +52,8 @@ class Store(Protocol):
         """Run `change` on the state under the lock, write what it changed, then run `commit` before the lock is freed.
 
         Args:
-            change: may update the state in place; raises to leave the ledger as it was.
+            change: may update the state in place; raises to leave the ledger as it was. Run again, on the state as it is
+                then, if the lock was lost meanwhile.
             commit: gets the outcome and the sequence number of the ledger in which it stands.
             deadline: `time.monotonic()` until which to try for the lock; None = try once, never block.
             yields: let others who are in a hurry go first.

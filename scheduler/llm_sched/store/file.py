@@ -71,12 +71,17 @@ class FileStore:
         if lock.is_mine():  # a signal handler calls in during a transaction of its own thread
             raise BusyError
         try:
-            lock.acquire(deadline, yields=yields)
-            state = self._load()
-            self._state = None
-            answer = change(state)
-            if answer.changed or self._restored:
-                self._save(state)
+            while True:
+                lock.acquire(deadline, yields=yields)
+                state = self._load()
+                self._state = None
+                answer = change(state)
+                if not answer.changed and not self._restored:
+                    break
+                if lock.is_current():
+                    self._save(state)
+                    break
+                lock.release()  # somebody deleted its file meanwhile, so others may have written: look again
             commit(answer, state.seq)
         except OSError as error:
             raise explain(error, self.path) from error

@@ -85,7 +85,7 @@ class FileLock:
                 self._fd = self._open(self._path)
                 self._pid = os.getpid()
             if self._try(self._fd, blocking=False):
-                if self._is_current():
+                if self.is_current():
                     return
                 self._unlock(self._fd)
                 self.reset()
@@ -97,7 +97,7 @@ class FileLock:
                 raise BusyError(host.lock_holder(self._path))
             _back_off(now - begun + (0.0 if self._pressed else _UNHURRIED_S))
 
-    def _is_current(self) -> bool:
+    def is_current(self) -> bool:
         """Whether others lock this very file: a deleted or replaced one has no name any more."""
         return os.fstat(self._fd).st_nlink > 0
 
