@@ -86,6 +86,7 @@ class Engine:
     def new_call(self, target: Target, timeout_s: float) -> Call:
         """A call that begins now."""
         self._begin()
+        self._cleanup.catch_up()
         return self.part.new_call(target, timeout_s)
 
     def acquire(self, call: Call) -> None:
