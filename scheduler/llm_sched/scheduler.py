@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
+from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol, Self
 
 from llm_sched import borrow, host
@@ -46,7 +47,7 @@ class Slot:
         released: whether it has been given back.
     """
 
-    __slots__ = ("__weakref__", "_call", "_engine", "_loan", "_pid", "bucket", "released")
+    __slots__ = ("__weakref__", "_call", "_engine", "_loan", "_pid", "_to_return", "bucket", "released")
 
     bucket: str
     released: bool
@@ -55,6 +56,7 @@ class Slot:
         self._engine = engine
         self._call = call
         self._loan = loan
+        self._to_return = [loan] if loan else []  # `list.pop` is atomic: of two threads only one returns it
         self._pid = os.getpid()
         self.bucket = bucket
         self.released = False
@@ -69,9 +71,12 @@ class Slot:
         if self.released:
             return
         self.released = True
+        if self._pid != os.getpid():
+            return
         if self._loan:
-            self._loan.give_back()
-        elif self._call and self._pid == os.getpid():
+            with suppress(IndexError):
+                self._to_return.pop().give_back()
+        elif self._call:
             try:
                 self._engine.release(self._call)
             except BaseException:  # Ctrl-C, on the way

@@ -107,3 +107,11 @@ def test_a_fork_while_a_loop_waits_gives_each_its_own(crew: Crew, ledger: Path) 
     child.hear("child got it", SOON_S)
     assert child.hear("done")["code"] == 0
     until(lambda: is_quiet(read_snapshot(ledger)), "nobody holds or waits")
+
+
+def test_a_forked_child_does_not_borrow_from_its_parent(crew: Crew, ledger: Path) -> None:
+    """The slot around the fork is its parent's: a layer in the child is a call of its own; one in the parent borrows on."""
+    child = crew.start("process_forks", "nest_a_layer_in_a_child", state=ledger, max_in_flight=1)
+    assert child.hear("child")["got"] is False
+    assert child.hear("parent")["got"] is True
+    child.end()

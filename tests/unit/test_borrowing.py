@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
 import threading
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,11 @@ import pytest
 from unit_support import BUCKET, PATIENCE_S
 
 from llm_sched import SlotTimeout
+from llm_sched.inheritance import InheritedLoan
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from unit_support import Stage
 
     from llm_sched import Slot
@@ -190,6 +194,28 @@ def test_a_slot_left_in_another_context_than_it_was_entered_in_is_given_back(sta
     request.__exit__(None, None, None)
     with scheduler.slot(timeout_s=0):
         assert stage.held() == 1
+
+
+def test_a_loan_is_returned_once_however_often_it_is_released(stage: Stage) -> None:
+    """Two threads that release at once do not let two borrowers in."""
+    scheduler = stage.scheduler(max_in_flight=1)
+    with scheduler.slot():
+        first = enter_aside(scheduler.slot())
+        first.release()
+        first.released = False  # as a second thread saw it, just before
+        first.release()
+        enter_aside(scheduler.slot(timeout_s=0))
+        with pytest.raises(SlotTimeout):
+            enter_aside(scheduler.slot(timeout_s=0))
+
+
+def test_an_inherited_loan_is_returned_once(tmp_path: Path) -> None:
+    """Its descriptor's number may be somebody else's by then."""
+    loan = InheritedLoan(os.open(tmp_path / "lease", os.O_RDWR | os.O_CREAT), "1-00000000", "1")
+    loan.give_back()
+    with (tmp_path / "other").open("w") as other:
+        loan.give_back()
+        other.write("still open")
 
 
 def test_an_error_in_the_block_gives_the_slot_back_and_goes_on(stage: Stage) -> None:
