@@ -1,8 +1,11 @@
-"""The one process-wide scheduler: `install` sets it, `llm_slot` uses it."""
+"""The one process-wide scheduler: `install` sets it, `llm_slot` uses it.
+
+The law: no lock, since a forked child or a signal handler would wait for one for ever. Each change is one atomic operation on
+a list whose first element counts.
+"""
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING
 
 from llm_sched.config import Policy
@@ -12,7 +15,6 @@ if TYPE_CHECKING:
     from llm_sched.observer import Observer
     from llm_sched.scheduler import SlotRequest
 
-_lock = threading.Lock()
 _installed: list[Scheduler] = []
 
 
@@ -29,19 +31,16 @@ def install(policy: Policy | None = None, *, observer: Observer | None = None) -
         ConfigError: an environment variable makes no sense.
     """
     effective = (policy or Policy()).with_environment()
-    with _lock:
-        if observer is not None or not _installed or _installed[0].policy != effective:
-            _installed[:] = [Scheduler(effective, observer=observer)]
+    if observer is not None or not _installed or _installed[0].policy != effective:
+        _installed[:] = [Scheduler(effective, observer=observer)]
     return effective
 
 
 def current() -> Scheduler:
     """The process's scheduler; without an `install`, one of the defaults and the environment."""
     if not _installed:
-        effective = Policy().with_environment()
-        with _lock:
-            if not _installed:
-                _installed.append(Scheduler(effective))
+        # Behind what somebody else has put there meanwhile; unused, it holds nothing.
+        _installed.append(Scheduler(Policy().with_environment()))
     return _installed[0]
 
 

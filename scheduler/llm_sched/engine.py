@@ -73,15 +73,18 @@ class Engine:
 
     def _begin(self) -> None:
         rest_if_ending()
-        if self.part.pid != os.getpid():  # forked by something that runs no hooks
+        while not self._used or self.part.pid != os.getpid():
+            self._open()
+
+    def _open(self) -> None:
+        if self.part.pid != os.getpid():  # forked by something that runs no hooks, or by a signal handler in the lines below
             self.after_fork()
-        if not self._used:
-            _register_hooks()
-            with _opening:
-                if not self._used:
-                    self.part.store.open()
-                    _engines.add(self)
-                    self._used = True
+        _register_exit()
+        with _opening:
+            if not self._used:
+                self.part.store.open()
+                _engines.add(self)
+                self._used = True
 
     def new_call(self, target: Target, timeout_s: float) -> Call:
         """A call that begins now."""
@@ -206,33 +209,28 @@ class Engine:
         self.part.start()
 
 
-_opening = threading.Lock()
+_opening = threading.RLock()
 """Held around first use and its imports, and around every fork: a child of a process that is just importing would wait
-for ever for a thread it does not have."""
+for ever for a thread it does not have. Reentrant: a signal handler may fork or take a slot in the middle of first use;
+its thread goes on in the child, and owns the lock there as often as here."""
 
 _hooked: list[int] = []
 
 
-def _register_hooks() -> None:
+def _register_exit() -> None:
     with _opening:
-        _register_once()
-
-
-def _register_once() -> None:
-    if not _hooked:
-        atexit.register(_at_exit)
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(before=_opening.acquire, after_in_parent=_resume, after_in_child=_after_fork)
-    if os.getpid() not in _hooked:
-        _hooked.append(os.getpid())
-        # Children of multiprocessing end without atexit.
-        util = sys.modules.get("multiprocessing.util")
-        if util is not None:
-            util.Finalize(None, _at_exit, exitpriority=0)
+        if not _hooked:
+            atexit.register(_at_exit)
+        if os.getpid() not in _hooked:
+            _hooked.append(os.getpid())
+            # Children of multiprocessing end without atexit.
+            util = sys.modules.get("multiprocessing.util")
+            if util is not None:
+                util.Finalize(None, _at_exit, exitpriority=0)
 
 
 def _resume() -> None:
-    with suppress(RuntimeError):  # the fork began before these hooks were there
+    with suppress(RuntimeError):  # not this thread's: the fork began before these hooks were there
         _opening.release()
 
 
@@ -249,3 +247,7 @@ def _at_exit() -> None:
     ending.begin()
     for engine in list(_engines):
         engine.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_opening.acquire, after_in_parent=_resume, after_in_child=_after_fork)
