@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from llm_sched import ending, waiting
-from llm_sched.cleanup import Cleanup
+from llm_sched.cleanup import Cleanup, on_event_loop
 from llm_sched.ending import rest_if_ending
 from llm_sched.errors import SchedulerError
 from llm_sched.participant import Participant
@@ -70,6 +70,7 @@ class Engine:
         self._drop_inherited = tuple(after_fork)
         self._used = False
         self._retired = False
+        self._warned = False
 
     def _begin(self) -> None:
         rest_if_ending()
@@ -108,7 +109,21 @@ class Engine:
             self._leave_door(call.door)
 
     def _steps(self, call: Call) -> waiting.Steps:
-        return waiting.steps(self.part, call, once=call.deadline <= call.at, on_wait=self._watch.want, discard=self.discard)
+        on_wait = self._watch.want if call.door else partial(self._wait_in_thread, call.bucket)
+        return waiting.steps(self.part, call, once=call.deadline <= call.at, on_wait=on_wait, discard=self.discard)
+
+    def _wait_in_thread(self, bucket: str) -> None:
+        self._watch.want()
+        # No error: it may well be another process that holds the slot, and in a notebook every cell has a loop around it.
+        if on_event_loop() and not self._warned:
+            self._warned = True
+            import logging  # noqa: PLC0415 - rare, and slow to import
+
+            logging.getLogger("llm_sched").warning(
+                "waiting for a slot in bucket %s without `async`, on a thread that runs an event loop: until it comes, all "
+                "tasks of that loop stand still, also one that holds the slot. In a coroutine use `async with` or `acquire_async`",
+                bucket,
+            )
 
     def _door(self) -> LoopDoor:
         with _opening:
