@@ -56,7 +56,7 @@ class Cleanup:
         self.catch_up()
 
     def catch_up(self) -> None:
-        """See that the helper runs if there is something left to do: it could not be started while there were too many threads."""
+        """See that the helper runs if something is left to do: with too many threads it could not be started."""
         if self._running or self._jobs.empty():
             return
         self._running = True

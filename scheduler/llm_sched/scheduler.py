@@ -171,6 +171,10 @@ class Scheduler:
         store: where the ledger is; None = the policy's file. Tests pass `llm_sched.testing.MemoryStore()`.
         mailroom: goes with the store.
         clock: goes with the store.
+
+    Attributes:
+        policy: the knobs.
+        ledger: where it is: schedulers with an equal one share slots.
     """
 
     def __init__(
@@ -188,14 +192,15 @@ class Scheduler:
         path = local_path(self.policy.path)
         self._folder = folder_of(path)
         files = FileMailroom(self._folder)
-        ledger = FileStore(path, clock, lambda state: recover(state, files, clock.now()))
+        file = FileStore(path, clock, lambda state: recover(state, files, clock.now()))
+        self.ledger: object = store or path
         self._engine = Engine(
             self.policy,
-            store or ledger,
+            store or file,
             mailroom or files,
             clock,
             FanOut(observer) if observer else NullObserver(),
-            (ledger.after_fork, files.after_fork),
+            (file.after_fork, files.after_fork),
         )
         weakref.finalize(self, self._engine.retire).atexit = False
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from unit_support import BUCKET, PATIENCE_S
 
-from llm_sched import SlotTimeout
+from llm_sched import Policy, Scheduler, SlotTimeout
 from llm_sched.inheritance import InheritedLoan
 
 if TYPE_CHECKING:
@@ -87,11 +87,25 @@ def test_another_bucket_is_another_slot(stage: Stage) -> None:
         assert (stage.held("default/a"), stage.held("default/b")) == (1, 1)
 
 
-def test_another_scheduler_is_another_slot(stage: Stage) -> None:
-    """Each has its own policy to keep."""
-    one, other = stage.scheduler(max_in_flight=2), stage.scheduler(max_in_flight=2)
-    with one.slot(), other.slot():
-        assert stage.held() == 2
+def test_another_scheduler_of_the_same_ledger_shares_the_slot(stage: Stage) -> None:
+    """A library that has its own makes no second call of it; its policy comes with its own calls."""
+    one, other = stage.scheduler(max_in_flight=1), stage.scheduler(max_in_flight=1, user="library")
+    with one.slot() as slot:
+        with other.slot(timeout_s=0), one.slot(timeout_s=0):
+            assert stage.held() == 1
+        assert (stage.held(), slot.released) == (1, False)
+    assert (stage.held(), stage.bucket().totals.granted) == (0, 1)
+
+
+def test_another_ledger_is_another_slot(stage: Stage, tmp_path: Path) -> None:
+    """The same bucket of another file is another bucket."""
+    schedulers = [Scheduler(Policy(max_in_flight=1, state_path=tmp_path / name)) for name in ("a.json", "a.json", "b.json")]
+    with schedulers[0].slot() as first, schedulers[1].slot() as layer, schedulers[2].slot() as other:
+        assert ["borrowed" in repr(slot) for slot in (first, layer, other)] == [False, True, False]
+    with stage.scheduler().slot() as slot:
+        assert "held" in repr(slot)
+    for scheduler in schedulers:
+        scheduler.close()
 
 
 def test_acquire_never_borrows(stage: Stage) -> None:

@@ -126,3 +126,13 @@ def test_an_install_during_the_first_call_wins(path: Path, monkeypatch: pytest.M
     assert default.current().policy.max_in_flight == 3
     with llm_slot():
         assert read_snapshot(path).buckets[0].max_in_flight == 3
+
+
+@pytest.mark.usefixtures("path")
+def test_a_layer_after_another_install_shares_the_slot() -> None:
+    """A library that installs a policy in the middle of a call does not make that call wait for itself."""
+    install(Policy(max_in_flight=1))
+    with llm_slot(model="m"):
+        install(Policy(max_in_flight=1, timeout_s=0, user="library"))
+        with llm_slot(model="m") as layer:
+            assert "borrowed" in repr(layer)
