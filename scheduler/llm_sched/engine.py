@@ -121,7 +121,7 @@ class Engine:
 
             logging.getLogger("llm_sched").warning(
                 "waiting for a slot in bucket %s without `async`, on a thread that runs an event loop: until it comes, all "
-                "tasks of that loop stand still, also one that holds the slot. In a coroutine use `async with` or `acquire_async`",
+                "tasks of that loop stand still, also one that holds the slot. In a coroutine use `async with` (acquire_async)",
                 bucket,
             )
 
