@@ -52,8 +52,10 @@ def _print_live(console: Console, snapshot: Snapshot) -> None:
     living = sum(owner.alive for owner in snapshot.owners)
     dead = len(snapshot.owners) - living
     line = f"{_plural(living, 'process', 'processes')}, last change {_ago(snapshot.age_s or 0.0)} ago"
-    stale = [", ", (f"{dead} dead", "yellow"), " (their slots go to the next who asks)"] if dead else []
-    console.print(text(line, *stale))
+    if dead:
+        console.print(text(line + ", ", (f"{dead} dead", "yellow"), " (their slots go to the next who asks)"))
+    else:
+        console.print(line)
     if not snapshot.buckets:
         console.print("no bucket in use")
     for bucket in snapshot.buckets:
