@@ -133,6 +133,8 @@ class _Bucket(msgspec.Struct):
     active: float = 0.0
     totals: Totals = msgspec.field(default_factory=Totals)
     turns: dict[str, int] = {}
+    rate: float = 0.0
+    burst: float = 0.0
 
 
 _encoder = msgspec.json.Encoder()
@@ -146,9 +148,9 @@ _ticket = msgspec.json.Decoder(Ticket).decode
 def _decode_bucket(data: bytes) -> Bucket:
     bucket = _bucket.decode(data)
     leases, queue = LazyList[Lease](bucket.leases, _lease), LazyList[Ticket](bucket.queue, _ticket)
-    return Bucket(
-        bucket.keys, leases, queue, bucket.members, bucket.terms, bucket.tat, bucket.active, bucket.totals, bucket.turns
-    )
+    decoded = Bucket(bucket.keys, leases, queue, bucket.members, bucket.terms, bucket.tat, bucket.active, bucket.totals)
+    decoded.turns, decoded.rate, decoded.burst = bucket.turns, bucket.rate, bucket.burst
+    return decoded
 
 
 def new_state(ident: str, boot: str, machine: str, origin: str = "new") -> State:

@@ -132,7 +132,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         value: object = self.state_path
         if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
             raise self._error("state_path", "must be the path of a file")
-        return Path(os.fspath(value)).expanduser()
+        return Path(os.fspath(value)).expanduser().absolute()  # a later `chdir` must not move the ledger
 
     @property
     def path(self) -> Path:
@@ -231,12 +231,12 @@ def _parsed(knob: str, text: str, origin: str) -> str | int | float:
 def default_state_path() -> Path:
     """`$XDG_CACHE_HOME/mas/llm_scheduler.json`; `~/.cache` where that is not set."""
     cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "mas" / "llm_scheduler.json"
+    return (Path(cache).absolute() if cache else Path.home() / ".cache") / "mas" / "llm_scheduler.json"
 
 
 def resolved_state_path(path: str | os.PathLike[str] | None = None) -> Path:
     """The path a monitor should look at: the given one, else the environment's, else the default."""
-    return Path(path or os.environ.get("MAS_LLM_SCHEDULER_STATE") or default_state_path()).expanduser()
+    return Path(path or os.environ.get("MAS_LLM_SCHEDULER_STATE") or default_state_path()).expanduser().absolute()
 
 
 def bucket_name(keys: Mapping[str, str]) -> str:

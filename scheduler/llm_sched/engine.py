@@ -208,7 +208,9 @@ class Engine:
                 self.part.leave(time.monotonic() + _LEAVE_PATIENCE_S)
             self.part = self._new_participant()
             self._watch = Watch(self.part)
-            _engines.discard(self)
+            with _opening:
+                if not self._used:  # else another thread has begun again meanwhile
+                    _engines.discard(self)
 
     def after_fork(self) -> None:
         """In a forked child: it holds none of its parent's slots and shares none of its descriptors."""

@@ -91,7 +91,7 @@ def command_line() -> str:
         argv = [Path(sys.executable or "python").name, *argv]
     else:
         argv[0] = Path(argv[0]).name
-    return " ".join(argv)[:_COMMAND_LENGTH]
+    return " ".join(argv).encode(errors="replace").decode()[:_COMMAND_LENGTH]
 
 
 def lock_alive(fd: int) -> None:

@@ -24,7 +24,7 @@ def occupancy(state: State, call: Call, own: Terms) -> Occupancy:
         if owner:
             oldest = f"pid {owner.pid}, user {owner.user}, for {state.clock - lease.since:.1f} s"
     return Occupancy(
-        index if index >= 0 else len(bucket.queue),
+        index if index >= 0 else len(bucket.queue) + sum(member.backlog for member in bucket.members.values()) - 1,
         len(bucket.leases),
         terms.max_in_flight,
         admission.waits_for(bucket, own, state.clock),

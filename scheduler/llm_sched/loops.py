@@ -50,13 +50,17 @@ class LoopDoor:
         self.users = 0
 
     def open(self) -> None:
-        """Begin to listen; the owner's mailbox must exist."""
-        if self._fd >= 0 or self._timer:
+        """Begin to listen, or listen at the new FIFO where somebody had deleted the old; the owner's mailbox must exist."""
+        if self._timer:
             return
         try:
-            self._fd = self._listen(self.number)
-            if self._fd >= 0:
-                self.loop.add_reader(self._fd, self._on_ring)
+            fd = self._listen(self.number)
+            if fd != self._fd:
+                if self._fd >= 0:
+                    self.loop.remove_reader(self._fd)
+                self._fd = fd
+                if fd >= 0:
+                    self.loop.add_reader(fd, self._on_ring)
         except (NotImplementedError, OSError):  # a loop without selectors, or a folder where no FIFO can be made
             self._fd = -1
         if self._fd < 0:
@@ -108,6 +112,7 @@ class LoopDoor:
     def _on_ring(self) -> None:
         with suppress(OSError):
             os.read(self._fd, 4096)
+        self.open()
         self._wake_all(self._look(list(self._waiting)))
 
     def _on_timer(self) -> None:

@@ -105,6 +105,7 @@ class FileMailroom:
         self._bell = bell or wakeup.thread_bell()
         self._boxes: dict[str, Mailbox] = {}
         self._fifos: dict[int, int] = {}
+        self._left: list[int] = []  # FIFOs without a name, on which a loop may still listen: closed only with all
         self._own_id = ""
         self._own: Mailbox | None = None
         self._mode = 0o600
@@ -131,9 +132,20 @@ class FileMailroom:
             box.take_over(replaced)
         self._own = self._boxes[owner_id] = box
         if replaced:
-            for cell in replaced.turn_away():
-                self._bell.wake(replaced, cell)
+            self._move_in(replaced)
         self._sweep(known)
+
+    def _move_in(self, replaced: Mailbox) -> None:
+        """Call everybody over who sleeps at the mailbox that was deleted, threads and loops."""
+        for cell in replaced.turn_away():
+            self._bell.wake(replaced, cell)
+        with self._guard:
+            fifos, self._fifos = self._fifos, {}
+            self._left += fifos.values()
+            for loop, fd in fifos.items():
+                self.listen(loop)
+                with contextlib.suppress(BlockingIOError):
+                    os.write(fd, b"!")
 
     def _sweep(self, known: Collection[str]) -> None:
         """Remove what owners left whom the ledger does not know and who do not live."""
@@ -144,8 +156,10 @@ class FileMailroom:
     def _is_held(self, path: Path) -> bool:
         try:
             box = self._box(path.stem)
-        except OSError:
+        except FileNotFoundError:
             return False
+        except PermissionError:  # another user's, and nobody here may tell
+            return True
         return box is self._own or host.is_locked(box.fd)
 
     def _box(self, owner_id: str) -> Mailbox:
@@ -156,6 +170,19 @@ class FileMailroom:
                 if box is None:
                     box = self._boxes[owner_id] = Mailbox.open(self._folder / f"{owner_id}{_SUFFIX}")
         return box
+
+    def _linked_box(self, owner_id: str) -> Mailbox:
+        """The mailbox as it stands in the folder: its owner makes it again when somebody has deleted it."""
+        box = self._box(owner_id)
+        if _linked(box.fd):
+            return box
+        with self._guard:
+            path = self._folder / f"{owner_id}{_SUFFIX}"
+            if box is self._own or not path.exists():
+                return box
+            del self._boxes[owner_id]
+            box.close()
+            return self._box(owner_id)
 
     def _unlink(self, owner_id: str) -> None:
         box = self._boxes.pop(owner_id, None)
@@ -173,10 +200,11 @@ class FileMailroom:
     def drop(self) -> None:
         """Close every descriptor and leave the files: for a forked child, whose parent goes on using them."""
         with self._guard:
-            fifos, self._fifos = self._fifos, {}
+            fifos, self._fifos = [*self._fifos.values(), *self._left], {}
+            self._left = []
             boxes, self._boxes = self._boxes, {}
             self._own = None
-        for fd in fifos.values():
+        for fd in fifos:
             os.close(fd)
         for box in boxes.values():
             box.close()
@@ -209,7 +237,7 @@ class FileMailroom:
     def deliver(self, owner_id: str, cell: int, loop: int, news: Word, seq: int) -> None:
         """See `Mailroom`. An owner that cannot be reached finds out at its next slow check."""
         with contextlib.suppress(OSError, ValueError):
-            box = self._box(owner_id)
+            box = self._linked_box(owner_id)
             box.mark(cell, news.state, news.due, seq)
             if not loop:
                 self._bell.wake(box, cell)
@@ -222,26 +250,28 @@ class FileMailroom:
         """See `Mailroom`."""
         with contextlib.suppress(OSError):
             if wakeup.has_fifos():
-                wakeup.ring(self._box(owner_id), WATCH)
+                wakeup.ring(self._linked_box(owner_id), WATCH)
 
     def listen(self, loop: int) -> int:
         """See `Mailroom`."""
         if not wakeup.has_fifos():
             return -1
-        if loop not in self._fifos:
-            self._fifos[loop] = wakeup.listen(self.own.path, loop, self._mode)
-        return self._fifos[loop]
+        with self._guard:
+            if loop not in self._fifos:
+                self._fifos[loop] = wakeup.listen(self.own.path, loop, self._mode)
+            return self._fifos[loop]
 
     def is_alive(self, owner_id: str, owner: Owner) -> bool:
         """See `Mailroom`. Where somebody deleted the mailbox, the process itself is looked for."""
         with self._guard:
             path = self._folder / f"{owner_id}{_SUFFIX}"
             box = self._boxes.get(owner_id)
-            if box is self._own and box:
+            if box and (box is self._own or host.is_locked(box.fd)):
                 return True
-            if (box and _linked(box.fd)) or path.exists():
-                return self._is_held(path)
-        return owner.pid_ns == host.pid_namespace() and host.process_alive(owner.pid, owner.started)
+            if path.exists():
+                return self._is_held(path) if box is None or _linked(box.fd) else _is_locked(path)
+        # Of a process in another namespace nothing can be told then; it is not taken for dead.
+        return owner.pid_ns != host.pid_namespace() or host.process_alive(owner.pid, owner.started)
 
     def is_intact(self) -> bool:
         """See `Mailroom`."""
@@ -267,6 +297,15 @@ class FileMailroom:
             with contextlib.suppress(msgspec.DecodeError):
                 keys = msgspec.json.decode(entry.keys, type=dict[str, str])
                 yield Claim(owner_id, terms, keys, entry.number, entry.loop, entry.at, entry.cell, entry.state == "held")
+
+
+def _is_locked(path: Path) -> bool:
+    """Whether a mailbox is held that is not the one open here; opened for a moment only."""
+    box = Mailbox.open(path)
+    try:
+        return host.is_locked(box.fd)
+    finally:
+        box.close()
 
 
 def _linked(fd: int) -> bool:

@@ -111,7 +111,8 @@ class Totals(msgspec.Struct, omit_defaults=True):
 class Bucket(msgspec.Struct, omit_defaults=True):
     """All that one limit applies to.
 
-    `queue` is sorted by (`at`, owner, number). `tat` is the token bucket's theoretical arrival time.
+    `queue` is sorted by (`at`, owner, number). `tat` is the token bucket's theoretical arrival time, told under `rate`
+    (requests per minute; 0 = never under any) and `burst`.
     `turns` remembers, per user, the number of the grant that was the user's last; used with `fair_by: user` only.
     """
 
@@ -124,6 +125,8 @@ class Bucket(msgspec.Struct, omit_defaults=True):
     active: float = 0.0
     totals: Totals = msgspec.field(default_factory=Totals)
     turns: dict[str, int] = {}
+    rate: float = 0.0
+    burst: float = 0.0
 
 
 class State(msgspec.Struct):

@@ -51,12 +51,12 @@ class Participant:
         self.mailroom = mailroom
         self.clock = clock
         self.observer = observer
-        self.closed = False
         self._terms = policy.terms()
         self.start()
 
     def start(self) -> None:
         """Begin as a new owner without calls: also in a forked child, which holds none of its parent's slots."""
+        self.closed = False  # also in a child that was forked while its parent closed
         self.pid = os.getpid()
         self.owner_id = f"{self.pid}-{host.new_id()}"
         self.owners: frozenset[str] = frozenset()
@@ -357,11 +357,15 @@ class Participant:
 
         def change(state: State, out: Transition) -> None:
             self.closed = True
+            # Who waits here goes first, so that what is given back passes to others.
             for call in self.roll.published():
-                self.mailroom.deliver(self.owner_id, call.cell, call.loop, Word(b"", b"gone", 0.0), state.seq)
+                transitions.withdraw(state, call.bucket, self.owner_id, call.number, "canceled", out)
             for call in self.roll.held():
                 transitions.release(state, call.bucket, self.owner_id, call.number, out)
             transitions.reap(state, [self.owner_id], out)
+            out.grants = [grant for grant in out.grants if grant.lease.owner != self.owner_id]
+            for call in self.roll.waiting():
+                self.mailroom.deliver(self.owner_id, call.cell, call.loop, Word(b"", b"gone", 0.0), state.seq)
 
         try:
             self._transact(change, deadline, join=False)

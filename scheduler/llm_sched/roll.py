@@ -52,6 +52,10 @@ class Roll:
         """Calls that wait and stand in the ledger."""
         return list(self._published.values())
 
+    def waiting(self) -> list[Call]:
+        """Calls that wait, in the ledger or here."""
+        return [*self.published(), *(call for calls in list(self._backlog.values()) for call in list(calls))]
+
     def waiting_buckets(self) -> set[str]:
         """Names of the buckets in which calls of ours wait."""
         return {call.bucket for call in self.published()} | set(self._backlog)
@@ -108,12 +112,14 @@ class Roll:
             if member and member.backlog:
                 member.backlog, out.changed = 0, True
             return
-        fresh = backlog[: max(0, WINDOW - (member.waiting if member else 0))]
+        while backlog and backlog[0].over:
+            del backlog[0]
+        fresh = [call for call in backlog[: max(0, WINDOW - (member.waiting if member else 0))] if not call.over]
         for call in fresh:
             transitions.enqueue(state, name, call.ticket(), self._terms, out)
             self._published[call.number] = call
         # Only now: an interrupt may leave a call in both, which `reconcile` puts right, but never in neither.
-        del backlog[: len(fresh)]
+        del backlog[: backlog.index(fresh[-1]) + 1 if fresh else 0]
         if not backlog:
             self._backlog.pop(name, None)
         member = bucket.members.get(self.owner_id)
@@ -148,7 +154,7 @@ class Roll:
         Returns:
             The calls whose slot the ledger already lists; they have to be told.
         """
-        waiting = {**self._published, **{call.number: call for calls in self._backlog.values() for call in calls}}
+        waiting = {call.number: call for call in self.waiting() if not call.over}
         leases = {lease.number: name for name in state.buckets for lease in state.buckets[name].leases if self.owns(lease)}
         queued = {ticket.number for name in state.buckets for ticket in state.buckets[name].queue if self.owns(ticket)}
         listed = {number: call for number, call in waiting.items() if number in leases or number in queued}

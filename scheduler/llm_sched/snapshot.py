@@ -199,7 +199,7 @@ def _bucket(name: str, bucket: Bucket, state: State, now: float) -> BucketView:
     if not any(member.held or member.waiting for member in bucket.members.values()):
         terms = admission.strictest(bucket.terms)
     rated = bool(terms.requests_per_minute)
-    tat = token_bucket.bounded(bucket.tat, terms, now) if rated else 0.0
+    tat = admission.tat_under(bucket, terms, now) if rated else 0.0
     waiters = _waiters(bucket, state, now)
     return BucketView(
         name=name,

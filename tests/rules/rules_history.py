@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from llm_sched.model import Terms
-from llm_sched.rules import token_bucket
+from llm_sched.rules import admission, token_bucket
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,6 +30,15 @@ class Key(NamedTuple):
     number: int
 
 
+@dataclass
+class Rated:
+    """What went through a bucket while it had a rate, and the most lenient rate and burst it ever had."""
+
+    rate: float = 0.0
+    burst: float = 0.0
+    grants: list[tuple[float, Key]] = field(default_factory=list)
+
+
 class Account:
     """Who waits and holds according to the answers of the rules, and what those answers must obey."""
 
@@ -37,7 +47,7 @@ class Account:
         self.holding: dict[Key, float] = {}
         self.terms: dict[tuple[str, str], Terms] = {}
         self.totals: dict[str, Counter[str]] = {}
-        self.rated: dict[str, tuple[Terms, list[tuple[float, Key]]]] = {}
+        self.rated: dict[str, Rated] = {}
 
     def calls(self, bucket: str) -> list[Key]:
         """All that hold or wait in a bucket."""
@@ -84,15 +94,15 @@ class Account:
             assert user != last_user, "a user had two turns in a row while others waited"
 
     def _spend(self, key: Key, terms: Terms, now: float) -> None:
-        known, grants = self.rated.get(key.bucket, (terms, []))
-        if (known.requests_per_minute, known.burst) != (terms.requests_per_minute, terms.burst):
-            grants = []
-        grants = [*grants[-200:], (now, key)]
-        self.rated[key.bucket] = (terms, grants)
-        if terms.requests_per_minute:
-            for index, (since, _) in enumerate(grants):
-                allowed = terms.requests_per_minute * (now - since) / 60 + terms.burst + 1 + SLACK_S
-                assert len(grants) - index <= allowed, "the rate was exceeded"
+        """However the terms change, never more goes than under the highest rate and burst of all alone."""
+        if not terms.requests_per_minute:
+            return
+        rated = self.rated.setdefault(key.bucket, Rated())
+        rated.rate, rated.burst = max(rated.rate, terms.requests_per_minute), max(rated.burst, terms.burst)
+        rated.grants = [*rated.grants[-200:], (now, key)]
+        for index, (since, _) in enumerate(rated.grants):
+            allowed = rated.rate * (now - since) / 60 + rated.burst + 1 + SLACK_S
+            assert len(rated.grants) - index <= allowed, "the rate was exceeded"
 
     # -- how calls end -----------------------------------------------------------------------------------------------
 
@@ -105,8 +115,8 @@ class Account:
         """The call was granted but withdrawn: it counts nowhere."""
         if key in self.holding:
             self.count(key.bucket, "granted", -1)
-            terms, grants = self.rated[key.bucket]
-            self.rated[key.bucket] = (terms, [(at, other) for at, other in grants if other != key])
+            if rated := self.rated.get(key.bucket):
+                rated.grants = [(at, other) for at, other in rated.grants if other != key]
 
     def end_owners(self, gone: Iterable[str]) -> None:
         """All that these owners had is taken."""
@@ -159,9 +169,10 @@ class Account:
         bucket, terms = state.buckets[name], self.in_force(name)
         tokens = 1.0
         if terms.requests_per_minute:
-            tokens = (state.clock - bucket.tat) / token_bucket.interval(terms) + terms.burst
+            tat = admission.tat_under(bucket, terms, state.clock)
+            tokens = (state.clock - tat) / token_bucket.interval(terms) + terms.burst
             assert tokens >= -SLACK_S or not bucket.queue, "the token bucket is in debt"
-            assert 0 <= token_bucket.available(bucket.tat, terms, state.clock) <= terms.burst
+            assert 0 <= token_bucket.available(tat, terms, state.clock) <= terms.burst
         if bucket.queue:
             full = terms.max_in_flight and len(bucket.leases) >= terms.max_in_flight
             assert full or tokens < 1.0, "a slot idles while somebody waits"

@@ -92,7 +92,7 @@ def test_a_grant_much_later_starts_the_grid_anew() -> None:
 def test_what_was_spent_and_refunded_was_never_spent() -> None:
     """Within a burst the bucket is as full as before."""
     tat = token_bucket.spend(token_bucket.spend(0.0, BURST, START), BURST, START)
-    again = token_bucket.refund(token_bucket.spend(tat, BURST, START), token_bucket.interval(BURST))
+    again = token_bucket.refund(token_bucket.spend(tat, BURST, START), BURST)
     assert again == pytest.approx(tat)
 
 

@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING
 
 from unit_support import until_async
 
+from llm_sched import waiting_async
+from llm_sched.store import BusyError
+from llm_sched.waiting import Run
+
 if TYPE_CHECKING:
     from unit_support import Stage
 
@@ -73,3 +77,21 @@ def test_a_heartbeat_beside_500_calls_that_come_and_go_sees_few_transactions_a_t
     heart = asyncio.run(main())
     assert heart.most <= 3
     assert heart.turns >= CALLS
+
+
+def test_a_task_whose_call_was_granted_by_another_threads_transaction_leaves_the_lock_alone(stage: Stage) -> None:
+    """It has its slot; fighting on for the lock would only delay it."""
+
+    async def main() -> bool:
+        scheduler = stage.scheduler()
+        call = scheduler._engine.new_call(scheduler._target(None, None), 5.0)  # noqa: SLF001
+        call.door = scheduler._engine._door()  # noqa: SLF001
+
+        def busy(_deadline: float | None) -> None:
+            call.granted = True
+            raise BusyError
+
+        await waiting_async._run_async(Run(busy, float("inf")), scheduler._engine.part, call)  # noqa: SLF001
+        return call.granted
+
+    assert asyncio.run(main())

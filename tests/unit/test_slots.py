@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 from typing import TYPE_CHECKING
 
 import pytest
 from unit_support import BUCKET, PATIENCE_S, Caller, until
 
-from llm_sched import LedgerError, SlotTimeout
+from llm_sched import LedgerError, SlotTimeout, host
 from llm_sched.model import Owner, Transition
 
 if TYPE_CHECKING:
@@ -214,3 +215,9 @@ def test_a_release_that_cannot_be_written_is_tried_again(stage: Stage, monkeypat
         until(lambda: len(tries) >= 3)
         assert (slot.released, stage.held()) == (True, 1)
     until(lambda: stage.held() == 0)
+
+
+def test_a_command_that_is_no_text_is_shown_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file name need not be UTF-8."""
+    monkeypatch.setattr(sys, "argv", ["tool.py", "caf\udce9"])
+    assert host.command_line() == "tool.py caf?"

@@ -45,12 +45,19 @@ def _least(values: Iterable[float]) -> float:
     return min((value for value in values if value), default=0)
 
 
+def tat_under(bucket: Bucket, terms: Terms, now: float) -> float:
+    """The bucket's `tat` as it is told under `terms`, which have a rate."""
+    if bucket.rate == terms.requests_per_minute and bucket.burst == terms.burst:
+        return bucket.tat
+    return token_bucket.restate(bucket.tat, Terms(requests_per_minute=bucket.rate, burst=bucket.burst), terms, now)
+
+
 def decide(bucket: Bucket, terms: Terms, now: float) -> Decision:
     """Decide for whoever is the head of the queue, under `terms`."""
     if terms.max_in_flight and len(bucket.leases) >= terms.max_in_flight:
         return Decision(admit=False, limit="in_flight")
     if terms.requests_per_minute:
-        due = token_bucket.due(bucket.tat, terms)
+        due = token_bucket.due(tat_under(bucket, terms, now), terms)
         if due > now + _EPSILON_S:
             return Decision(admit=False, limit="rate", due=due)
     return Decision(admit=True)

@@ -1,7 +1,8 @@
 """Requests per minute, as the generic cell rate algorithm (GCRA, ITU-T I.371).
 
-The law: one number, the theoretical arrival time `tat`, is the whole state. A token exists at `due(tat)`;
-spending moves `tat` on by one interval; nothing but time gives tokens back. May not know who asks, or why.
+The law: one number, the theoretical arrival time `tat`, is the whole state under a rate and burst. A token exists at
+`due(tat)`; spending moves `tat` on by one interval; nothing but time gives tokens back, no change of the terms either: it
+keeps the tokens that are there, at most the new burst. May not know who asks, or why.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ def spend(tat: float, terms: Terms, now: float) -> float:
     return max(tat, now - min(SLACK_S, step / 2)) + step
 
 
-def refund(tat: float, paid: float) -> float:
-    """Return `tat` after a token is given back that a withdrawn call never used; `paid` is the interval it cost then."""
-    return tat - paid
+def refund(tat: float, terms: Terms) -> float:
+    """Return `tat` after a token is given back that a withdrawn call never used."""
+    return tat - interval(terms)
 
 
 def available(tat: float, terms: Terms, now: float) -> float:
@@ -47,6 +48,8 @@ def empty(terms: Terms, now: float) -> float:
     return now + terms.burst * interval(terms)
 
 
-def bounded(tat: float, terms: Terms, now: float) -> float:
-    """Return `tat` no worse than empty: after a policy or clock change nobody waits longer than a whole refill."""
-    return min(tat, empty(terms, now))
+def restate(tat: float, old: Terms, new: Terms, now: float) -> float:
+    """Return the `tat` under `new` terms that says as many tokens as `tat` said under the `old`, at most the new burst."""
+    if not old.requests_per_minute:
+        return min(tat, empty(new, now))
+    return now + (new.burst - min(available(tat, old, now), new.burst)) * interval(new)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from llm_sched.model import WAIT_BOUNDARIES, Bucket, Due, Event, Grant, Lease, Member, Ticket, Transition
+from llm_sched.model import WAIT_BOUNDARIES, Bucket, Due, Event, Grant, Lease, Member, Terms, Ticket, Transition
 from llm_sched.rules import admission, liveness, queueing, token_bucket
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from llm_sched.model import Claim, EventKind, State, Terms
+    from llm_sched.model import Claim, EventKind, State
 
 _TELL_S = 0.0005
 """A waiter whose known due time is later than the true one by more than this is told; less is not worth a wake-up."""
@@ -74,7 +74,7 @@ def enqueue(state: State, name: str, ticket: Ticket, terms: Terms, out: Transiti
     bucket = state.buckets[name]
     if state.origin == "rebuilt" and not bucket.tat and terms.requests_per_minute:
         # Before that loss, reset or boot all may have been spent.
-        bucket.tat = token_bucket.empty(terms, state.since or state.clock)
+        _tell_under(bucket, terms, token_bucket.empty(terms, state.since or state.clock))
     member = member_for(bucket, ticket.owner, terms)
     queueing.insert(bucket.queue, ticket)
     member.waiting += 1
@@ -89,7 +89,7 @@ def settle(state: State, name: str, out: Transition) -> None:
     while bucket.queue:
         terms = admission.effective(bucket)
         if terms.requests_per_minute:
-            bucket.tat = token_bucket.bounded(bucket.tat, terms, state.clock)
+            _tell_under(bucket, terms, admission.tat_under(bucket, terms, state.clock))
         decision = admission.decide(bucket, terms, state.clock)
         index = queueing.head(state, bucket, terms)
         if not decision.admit:
@@ -97,6 +97,10 @@ def settle(state: State, name: str, out: Transition) -> None:
                 _tell(bucket, name, index, decision.due, out)
             return
         _grant(state, name, index, terms, out)
+
+
+def _tell_under(bucket: Bucket, terms: Terms, tat: float) -> None:
+    bucket.tat, bucket.rate, bucket.burst = tat, terms.requests_per_minute, terms.burst
 
 
 def _tell(bucket: Bucket, name: str, index: int, due: float, out: Transition) -> None:
@@ -205,7 +209,8 @@ def withdraw(state: State, name: str, owner: str, number: int, kind: EventKind, 
 
 
 def _unspend(bucket: Bucket, lease: Lease) -> None:
-    bucket.tat = token_bucket.refund(bucket.tat, lease.paid)
+    if lease.paid and bucket.rate:
+        bucket.tat = token_bucket.refund(bucket.tat, Terms(requests_per_minute=bucket.rate, burst=bucket.burst))
     bucket.members[lease.owner].granted -= 1
     _count_wait(bucket, lease.waited, -1)
 
@@ -271,7 +276,7 @@ def adopt(state: State, name: str, claim: Claim) -> None:
         queueing.insert(bucket.queue, Ticket(claim.owner, claim.number, claim.at, claim.cell, claim.loop))
         member.waiting += 1
     if claim.terms.requests_per_minute:
-        bucket.tat = token_bucket.empty(claim.terms, state.clock)
+        _tell_under(bucket, claim.terms, token_bucket.empty(claim.terms, state.clock))
 
 
 def expire(state: State, name: str, out: Transition) -> list[Lease]:

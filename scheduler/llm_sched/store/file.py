@@ -212,7 +212,9 @@ def read_ledger(path: Path) -> State:
     for attempt in range(_READ_TRIES):
         try:
             data = files.read_path(path)
-            if data is None or (not data and not files.read_path(path.with_name(path.name + ".copy"))):
+            if not data:  # deleted or emptied: the copy stands for it until the next transaction
+                data = files.read_path(path.with_name(path.name + ".copy"))
+            if not data:
                 return codec.new_state(host.new_id(), host.boot_id(), host.machine_id(), "absent")
             return codec.decode(data)
         except codec.UnreadableError as error:
