@@ -221,3 +221,12 @@ def test_a_command_that_is_no_text_is_shown_all_the_same(monkeypatch: pytest.Mon
     """A file name need not be UTF-8."""
     monkeypatch.setattr(sys, "argv", ["tool.py", "caf\udce9"])
     assert host.command_line() == "tool.py caf?"
+
+
+def test_a_long_command_is_cut_visibly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At 80 characters, the last of them an ellipsis; one that fits is whole."""
+    shown = []
+    for length in (80, 81, 500):
+        monkeypatch.setattr(sys, "argv", ["/bin/" + "x" * length])
+        shown.append(host.command_line())
+    assert shown == ["x" * 80, "x" * 79 + "…", "x" * 79 + "…"]
