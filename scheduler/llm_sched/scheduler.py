@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import weakref
 from contextlib import suppress
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Never, Protocol, Self
 
 from llm_sched import borrow, host
-from llm_sched.config import Policy, Target
+from llm_sched.config import Policy, Target, policy_of
 from llm_sched.engine import Engine
 from llm_sched.inheritance import VARIABLE, InheritedLoan, borrow_inherited, lease_file
 from llm_sched.mailroom import FileMailroom
@@ -171,6 +171,10 @@ class Scheduler:
         store: where the ledger is; None = the policy's file. Tests pass `llm_sched.testing.MemoryStore()`.
         mailroom: goes with the store.
         clock: goes with the store.
+        knobs: none; they belong into the policy.
+
+    Raises:
+        ConfigError: that is no policy.
 
     Attributes:
         policy: the knobs.
@@ -185,8 +189,9 @@ class Scheduler:
         store: Store | None = None,
         mailroom: Mailroom | None = None,
         clock: host.Clock | None = None,
+        **knobs: Never,
     ) -> None:
-        self.policy = policy or Policy()
+        self.policy = policy_of("Scheduler", policy, knobs)
         self._targets: dict[tuple[str | None, str | None], Target] = {}
         clock = clock or host.Clock()
         path = local_path(self.policy.path)
@@ -204,20 +209,26 @@ class Scheduler:
         )
         weakref.finalize(self, self._engine.retire).atexit = False
 
-    def slot(self, *, provider: str | None = None, model: str | None = None, timeout_s: float | None = None) -> SlotRequest:
+    def slot(
+        self, *labels: Never, provider: str | None = None, model: str | None = None, timeout_s: float | None = None
+    ) -> SlotRequest:
         """Return a context manager, for `with` and `async with`, around one call.
 
         Inside a slot of the same bucket it borrows that one: layers of one call share one slot.
 
         Args:
+            labels: none; provider and model are given by name.
             provider: label of the provider; None = the policy's, else `default`.
             model: name of the model; None = `default`.
             timeout_s: longest wait in seconds, 0 = try once, `inf` = for ever; None = the policy's.
 
         Raises:
+            TypeError: labels without names.
+            ConfigError: on entering, when the bucket's name is in use for other keys.
             SlotTimeout: on entering, when no slot came in time.
             LedgerError: on entering, when the ledger cannot be used.
         """
+        by_name("slot", labels)
         return SlotRequest(self, provider, model, timeout_s)
 
     def acquire(self, *, provider: str | None = None, model: str | None = None, timeout_s: float | None = None) -> Slot:
@@ -273,3 +284,14 @@ class Scheduler:
         if type(timeout_s) in {int, float} and timeout_s >= 0:
             return timeout_s
         return Policy(timeout_s=timeout_s).timeout_s  # says what is wrong with it
+
+
+def by_name(what: str, labels: tuple[object, ...]) -> None:
+    """Refuse labels that come without their names, since nobody sees which is which.
+
+    Raises:
+        TypeError: there are some.
+    """
+    if labels:
+        shown = ", ".join(f"{name}={label!r}" for name, label in zip(("provider", "model"), labels, strict=False))
+        raise TypeError(f"{what} takes provider and model by name: {what}({shown})")

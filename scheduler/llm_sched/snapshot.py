@@ -16,7 +16,7 @@ from llm_sched import codec, host
 from llm_sched.config import OVERDUE_S, resolved_state_path
 from llm_sched.errors import LedgerError
 from llm_sched.mailroom import FileMailroom
-from llm_sched.model import SCHEMA, WAIT_BOUNDARIES, Bucket, LimitKind, Owner, State, Terms
+from llm_sched.model import FOREVER_S, SCHEMA, WAIT_BOUNDARIES, Bucket, LimitKind, Owner, State, Terms
 from llm_sched.rules import admission, token_bucket
 from llm_sched.store.file import folder_of, read_ledger
 from llm_sched.store.location import local_path
@@ -63,13 +63,13 @@ class BucketTotals(msgspec.Struct, frozen=True):
 
 
 class PolicyView(msgspec.Struct, frozen=True):
-    """What one owner's policy says for a bucket, and where its values came from."""
+    """What one owner's policy says for a bucket, and where its values came from. `timeout_s`: null = for ever."""
 
     pid: int
     max_in_flight: int
     requests_per_minute: float
     burst: float
-    timeout_s: float
+    timeout_s: float | None
     source: str
 
 
@@ -266,4 +266,5 @@ def _totals(bucket: Bucket) -> BucketTotals:
 
 
 def _policy(pid: int, terms: Terms) -> PolicyView:
-    return PolicyView(pid, terms.max_in_flight, terms.requests_per_minute, terms.burst, terms.timeout_s, terms.source)
+    timeout_s = terms.timeout_s if terms.timeout_s < FOREVER_S else None
+    return PolicyView(pid, terms.max_in_flight, terms.requests_per_minute, terms.burst, timeout_s, terms.source)
