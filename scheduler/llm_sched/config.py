@@ -280,6 +280,16 @@ def _encoded(value: str) -> str:
     return value.replace("%", "%25").replace("/", "%2F")
 
 
+def clash_error(name: str, wanted: Mapping[str, str], found: Mapping[str, str]) -> ConfigError:
+    """Say that a bucket's name is in use for other keys: policies with different `keys` share one ledger."""
+    here, there = (", ".join(f"{key}={value}" for key, value in keys.items()) for keys in (wanted, found))
+    message = (
+        f"bucket {name} stands for {there} in this ledger, but for {here} in this call: the `keys` of two policies differ. "
+        "Give both the same `keys`, or one of them another state_path"
+    )
+    return ConfigError(message, knob="keys", value=repr(list(wanted)), source="call")
+
+
 def keys_bytes(keys: Mapping[str, str]) -> bytes:
     """The keys as JSON, as they stand in a mailbox.
 
