@@ -170,6 +170,24 @@ def test_a_process_publishes_only_a_window_of_its_calls(stage: Stage) -> None:
     assert stage.is_empty()
 
 
+def test_a_process_publishes_more_when_others_have_granted_what_it_had(stage: Stage) -> None:
+    """Else newcomers of other processes overtake what still queues in it: it itself gives nothing back meanwhile."""
+    slots = [stage.scheduler(max_in_flight=8).acquire() for _ in range(8)]
+    scheduler = stage.scheduler(max_in_flight=8)
+    callers = [Caller(scheduler) for _ in range(20)]
+    stage.until_waiting(20)
+    for slot in slots[:6]:
+        slot.release()
+    until(lambda: sum(caller.result is not None for caller in callers) == 6)
+    until(lambda: (len(stage.bucket().queue), stage.waiting()) == (8, 14))
+    for slot in slots[6:]:
+        slot.release()
+    for left in range(20, 0, -1):
+        until(lambda left=left: sum(caller.result is not None for caller in callers) >= 21 - left)
+        next(caller for caller in callers if caller.result and not caller.result.released).result.release()
+    assert stage.is_empty()
+
+
 def test_a_stranger_in_the_ledger_who_is_gone_is_no_obstacle(stage: Stage) -> None:
     """An owner without a mailbox is dead."""
     scheduler = stage.scheduler(max_in_flight=1)
