@@ -24,6 +24,15 @@ from llm_sched.store.location import local_path
 SnapshotState: TypeAlias = Literal["live", "absent", "corrupt", "newer", "foreign"]
 
 
+EXPLAINED: dict[SnapshotState, str] = {
+    "absent": "no ledger yet: nobody has asked for a slot",
+    "corrupt": "unreadable; the next call sets it aside and makes it again from what the living hold",
+    "newer": "a ledger that a newer llm-sched has written, which this one does not touch",
+    "foreign": "JSON, but no ledger of llm-sched, which does not touch it",
+}
+"""What a state other than `live` means, for people."""
+
+
 class Holder(msgspec.Struct, frozen=True):
     """Who holds a slot. `overdue`: longer than `max_hold_s`, or than 600 s where that is 0."""
 

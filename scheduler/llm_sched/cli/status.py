@@ -10,7 +10,7 @@ import click
 from llm_sched.cli.options import state_option
 from llm_sched.cli.output import console as new_console
 from llm_sched.cli.output import text
-from llm_sched.snapshot import read_snapshot
+from llm_sched.snapshot import EXPLAINED, read_snapshot
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,12 +19,6 @@ if TYPE_CHECKING:
 
     from llm_sched.snapshot import BucketView, Snapshot
 
-_STATES = {
-    "absent": "no ledger yet: nobody has asked for a slot",
-    "corrupt": "unreadable; the next call sets it aside and makes it again from what the living hold",
-    "newer": "written by a newer llm-sched; upgrade this one",
-    "foreign": "JSON, but no ledger of llm-sched; it is left alone",
-}
 _REASONS = {"in_flight": "a slot", "rate": "a token", "policy": "a stricter policy", "none": "its turn"}
 
 
@@ -43,7 +37,7 @@ def status(state: Path | None, *, as_json: bool) -> None:
     console = new_console()
     console.print(text((snapshot.path, "bold")), soft_wrap=True)
     if snapshot.state != "live":
-        console.print(_STATES[snapshot.state])
+        console.print(EXPLAINED[snapshot.state])
         return
     _print_live(console, snapshot)
 
