@@ -1,7 +1,8 @@
 """Layers of one call share one slot.
 
-The law: inside a held slot, a nested layer of the same bucket in the same thread or task borrows it; one borrower at a time,
-so a second call at the same time takes a slot of its own. The slot follows the context (`contextvars`), so work handed to
+The law: inside a held slot, a nested layer of the same bucket of the same ledger in the same thread or task borrows it,
+whichever scheduler of the process it goes through; one borrower at a time, so a second call at the same time takes a slot of
+its own. The slot follows the context (`contextvars`), so work handed to
 a thread with the context may borrow; a task that was created while the slot was held is a call of its own.
 """
 
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from contextvars import Token
 
-    from llm_sched.scheduler import Slot
+    from llm_sched.scheduler import Scheduler, Slot
 
 
 class Loan:
@@ -61,7 +62,7 @@ class Loan:
         """The innermost loan of that bucket that can be borrowed; it is borrowed then."""
         loan: Loan | None = self
         while loan is not None:
-            if loan.ledger is ledger and loan.bucket == bucket and loan.take():
+            if loan.ledger == ledger and loan.bucket == bucket and loan.take():
                 return loan
             loan = loan.outer
         return None
@@ -80,10 +81,10 @@ def _current_task() -> object:
         return None
 
 
-def borrow(ledger: object, bucket: str) -> Loan | None:
-    """Borrow the slot that a surrounding layer holds in that bucket; None if there is none to borrow."""
+def borrow(scheduler: Scheduler, bucket: str) -> Loan | None:
+    """Borrow the slot that a surrounding layer holds in that bucket of its ledger; None if there is none to borrow."""
     loan = _current.get()
-    return loan.find(ledger, bucket) if loan is not None else None
+    return loan.find(scheduler.ledger, bucket) if loan is not None else None
 
 
 def is_inside_slot() -> bool:
@@ -92,9 +93,9 @@ def is_inside_slot() -> bool:
     return loan is not None and loan.is_held()
 
 
-def lend(slot: Slot, ledger: object) -> Token[Loan | None]:
-    """Offer a slot to the layers inside; `withdraw` ends it."""
-    return _current.set(Loan(slot, ledger, _current.get()))
+def lend(slot: Slot, scheduler: Scheduler) -> Token[Loan | None]:
+    """Offer a slot of that scheduler to the layers inside; `withdraw` ends it."""
+    return _current.set(Loan(slot, scheduler.ledger, _current.get()))
 
 
 def withdraw(token: Token[Loan | None]) -> None:

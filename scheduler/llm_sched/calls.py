@@ -35,6 +35,7 @@ class Call:
         granted: the slot is there; turns true once.
         announced: it has asked to be taken in.
         over: it was given up; nobody is to take it in any more.
+        clash: the keys for which the bucket's name is already in use; None = none but its own.
         waited_s: how long it took.
         seen: how full the bucket was when it had to wait.
     """
@@ -45,6 +46,7 @@ class Call:
         "bell",
         "bucket",
         "cell",
+        "clash",
         "deadline",
         "door",
         "granted",
@@ -70,6 +72,7 @@ class Call:
         self.granted = False
         self.announced = False
         self.over = False
+        self.clash: dict[str, str] | None = None
         self.waited_s = 0.0
         self.traceparent = ""
         self.seen: Occupancy | None = None

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from llm_sched import host, wakeup
 from llm_sched.errors import LedgerError
 from llm_sched.mailroom import FileMailroom
-from llm_sched.snapshot import Snapshot, read_snapshot
+from llm_sched.snapshot import EXPLAINED, Snapshot, read_snapshot
 from llm_sched.store import BusyError
 from llm_sched.store.file import explain, folder_of, lock_path, shared_mode
 from llm_sched.store.lock import FileLock
@@ -127,7 +127,8 @@ def check_ledger(path: Path) -> list[Finding]:
     if snapshot.state == "corrupt":
         return [Finding("note", "the ledger is damaged", "the next call sets it aside and makes it again; nothing to do")]
     if snapshot.state in {"newer", "foreign"}:
-        return [Finding("bad", f"the ledger is {snapshot.state}", "set MAS_LLM_SCHEDULER_STATE to another file, or upgrade")]
+        advice = "upgrade this llm-sched, or " if snapshot.state == "newer" else ""
+        return [Finding("bad", f"{path}: {EXPLAINED[snapshot.state]}", advice + "set MAS_LLM_SCHEDULER_STATE to another file")]
     return [_owners(snapshot), *_overdue(snapshot), *_rebuildable(path)]
 
 

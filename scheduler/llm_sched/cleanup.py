@@ -10,7 +10,6 @@ import _thread
 import queue
 import sys
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from llm_sched.errors import LedgerError, SchedulerError
@@ -40,6 +39,7 @@ class Cleanup:
         Args:
             job: a transaction; gets the `time.monotonic()` until which to try for the lock, None = try once.
         """
+        self.catch_up()
         try:
             job(None if on_event_loop() else time.monotonic() + _PATIENCE_S)
         except (BusyError, LedgerError, OSError):
@@ -53,11 +53,18 @@ class Cleanup:
     def later(self, job: Job) -> None:
         """Leave it to the helper thread; safe in a finalizer, where this thread may hold any lock."""
         self._jobs.put(job)
-        if not self._running:
-            self._running = True
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """See that the helper runs if something is left to do: with too many threads it could not be started."""
+        if self._running or self._jobs.empty():
+            return
+        self._running = True
+        try:
             # Not `threading`, whose own locks the interrupted code may hold.
-            with suppress(RuntimeError):  # the interpreter ends, and with it all that this process holds
-                _thread.start_new_thread(self._work, ())
+            _thread.start_new_thread(self._work, ())
+        except RuntimeError:  # no thread just now: whoever comes next tries again; or the interpreter ends, and frees all
+            self._running = False
 
     def _work(self) -> None:
         while True:

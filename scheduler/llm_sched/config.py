@@ -11,13 +11,13 @@ import os
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import msgspec
 
 from llm_sched.errors import ConfigError
 from llm_sched.mailbox import KEYS_LENGTH
-from llm_sched.model import Terms
+from llm_sched.model import FOREVER_S, Terms
 
 DIMENSIONS = ("provider", "model", "user")
 """Possible `keys`, in the order in which they stand in a bucket's name."""
@@ -45,7 +45,20 @@ class Target(NamedTuple):
     data: bytes
 
 
-class Policy(msgspec.Struct, frozen=True, kw_only=True):
+class _Explained(msgspec.StructMeta):
+    """Says what is wrong with a call of `Policy` where msgspec would only refuse it."""
+
+    if not TYPE_CHECKING:  # type checkers go by the fields
+
+        def __call__(cls, *values: object, **knobs: object) -> Policy:  # noqa: N805 - the instance is a class
+            if values:
+                raise ConfigError("Policy takes its knobs by name, e.g. Policy(max_in_flight=4)", source="argument")
+            for knob in knobs.keys() - {"sources"}:
+                _known(knob, "argument")
+            return super().__call__(**knobs)
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True, metaclass=_Explained):
     """What is limited, how much, and where the ledger is.
 
     Args:
@@ -147,7 +160,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             burst=max(1.0, self.requests_per_minute) if self.burst is None else self.burst,
             max_hold_s=self.max_hold_s,
             fair_by=self.fair_by or "",
-            timeout_s=min(self.timeout_s, 1e12),
+            timeout_s=min(self.timeout_s, FOREVER_S),
             source=", ".join(sorted(set(self.sources.values()))) or "default",
         )
 
@@ -191,6 +204,25 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             if field.name in values and field.default != values[field.name]:
                 sources.setdefault(field.name, "argument")
         return _overridden(type(self), values, sources)
+
+
+def policy_of(what: str, policy: object, knobs: Mapping[str, object]) -> Policy:
+    """The policy that `what` was called with; None = the defaults.
+
+    Raises:
+        ConfigError: that was no policy, or the knobs were given instead of one.
+    """
+    for knob in knobs:
+        _known(knob, "argument")
+    if knobs:
+        shown = ", ".join(f"{knob}={value!r}" for knob, value in knobs.items())
+        message = f"{what} takes a Policy, not its knobs: {what}(Policy({shown}))"
+        raise ConfigError(message, knob=next(iter(knobs)), source="argument")
+    if isinstance(policy, Mapping):
+        raise ConfigError(f"{what} takes a Policy, not a mapping: {what}(Policy.from_params(mapping))", source="argument")
+    if policy is not None and not isinstance(policy, Policy):
+        raise ConfigError(f"{what} takes a Policy, not {policy!r}: e.g. {what}(Policy(max_in_flight=4))", source="argument")
+    return policy or Policy()
 
 
 PolicyT = TypeVar("PolicyT", bound=Policy)
@@ -246,6 +278,16 @@ def bucket_name(keys: Mapping[str, str]) -> str:
 
 def _encoded(value: str) -> str:
     return value.replace("%", "%25").replace("/", "%2F")
+
+
+def clash_error(name: str, wanted: Mapping[str, str], found: Mapping[str, str]) -> ConfigError:
+    """Say that a bucket's name is in use for other keys: policies with different `keys` share one ledger."""
+    here, there = (", ".join(f"{key}={value}" for key, value in keys.items()) for keys in (wanted, found))
+    message = (
+        f"bucket {name} stands for {there} in this ledger, but for {here} in this call: the `keys` of two policies differ. "
+        "Give both the same `keys`, or one of them another state_path"
+    )
+    return ConfigError(message, knob="keys", value=repr(list(wanted)), source="call")
 
 
 def keys_bytes(keys: Mapping[str, str]) -> bytes:

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from llm_sched import ending, waiting
-from llm_sched.cleanup import Cleanup
+from llm_sched.cleanup import Cleanup, on_event_loop
 from llm_sched.ending import rest_if_ending
 from llm_sched.errors import SchedulerError
 from llm_sched.participant import Participant
@@ -70,22 +70,27 @@ class Engine:
         self._drop_inherited = tuple(after_fork)
         self._used = False
         self._retired = False
+        self._warned = False
 
     def _begin(self) -> None:
         rest_if_ending()
-        if self.part.pid != os.getpid():  # forked by something that runs no hooks
+        while not self._used or self.part.pid != os.getpid():
+            self._open()
+
+    def _open(self) -> None:
+        if self.part.pid != os.getpid():  # forked by something that runs no hooks, or by a signal handler in the lines below
             self.after_fork()
-        if not self._used:
-            _register_hooks()
-            with _opening:
-                if not self._used:
-                    self.part.store.open()
-                    _engines.add(self)
-                    self._used = True
+        _register_exit()
+        with _opening:
+            if not self._used:
+                self.part.store.open()
+                _engines.add(self)
+                self._used = True
 
     def new_call(self, target: Target, timeout_s: float) -> Call:
         """A call that begins now."""
         self._begin()
+        self._cleanup.catch_up()
         return self.part.new_call(target, timeout_s)
 
     def acquire(self, call: Call) -> None:
@@ -104,7 +109,21 @@ class Engine:
             self._leave_door(call.door)
 
     def _steps(self, call: Call) -> waiting.Steps:
-        return waiting.steps(self.part, call, once=call.deadline <= call.at, on_wait=self._watch.want, discard=self.discard)
+        on_wait = self._watch.want if call.door else partial(self._wait_in_thread, call.bucket)
+        return waiting.steps(self.part, call, once=call.deadline <= call.at, on_wait=on_wait, discard=self.discard)
+
+    def _wait_in_thread(self, bucket: str) -> None:
+        self._watch.want()
+        # No error: it may well be another process that holds the slot, and in a notebook every cell has a loop around it.
+        if on_event_loop() and not self._warned:
+            self._warned = True
+            import logging  # noqa: PLC0415 - rare, and slow to import
+
+            logging.getLogger("llm_sched").warning(
+                "waiting for a slot in bucket %s without `async`, on a thread that runs an event loop: until it comes, all "
+                "tasks of that loop stand still, also one that holds the slot. In a coroutine use `async with` (acquire_async)",
+                bucket,
+            )
 
     def _door(self) -> LoopDoor:
         with _opening:
@@ -207,33 +226,28 @@ class Engine:
         self.part.start()
 
 
-_opening = threading.Lock()
+_opening = threading.RLock()
 """Held around first use and its imports, and around every fork: a child of a process that is just importing would wait
-for ever for a thread it does not have."""
+for ever for a thread it does not have. Reentrant: a signal handler may fork or take a slot in the middle of first use;
+its thread goes on in the child, and owns the lock there as often as here."""
 
 _hooked: list[int] = []
 
 
-def _register_hooks() -> None:
+def _register_exit() -> None:
     with _opening:
-        _register_once()
-
-
-def _register_once() -> None:
-    if not _hooked:
-        atexit.register(_at_exit)
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(before=_opening.acquire, after_in_parent=_resume, after_in_child=_after_fork)
-    if os.getpid() not in _hooked:
-        _hooked.append(os.getpid())
-        # Children of multiprocessing end without atexit.
-        util = sys.modules.get("multiprocessing.util")
-        if util is not None:
-            util.Finalize(None, _at_exit, exitpriority=0)
+        if not _hooked:
+            atexit.register(_at_exit)
+        if os.getpid() not in _hooked:
+            _hooked.append(os.getpid())
+            # Children of multiprocessing end without atexit.
+            util = sys.modules.get("multiprocessing.util")
+            if util is not None:
+                util.Finalize(None, _at_exit, exitpriority=0)
 
 
 def _resume() -> None:
-    with suppress(RuntimeError):  # the fork began before these hooks were there
+    with suppress(RuntimeError):  # not this thread's: the fork began before these hooks were there
         _opening.release()
 
 
@@ -250,3 +264,7 @@ def _at_exit() -> None:
     ending.begin()
     for engine in list(_engines):
         engine.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_opening.acquire, after_in_parent=_resume, after_in_child=_after_fork)

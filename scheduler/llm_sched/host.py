@@ -18,9 +18,16 @@ except ImportError:  # Windows; the only place that asks
     fcntl = None  # type: ignore[assignment]
 
 NETWORK_FILE_SYSTEMS = frozenset(
-    ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "fuse.sshfs", "fuse.glusterfs")
+    (
+        *("nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "coda", "ncpfs"),
+        *("ceph", "glusterfs", "lustre", "gpfs", "beegfs", "pvfs2", "panfs", "wekafs"),  # of clusters
+        *("gfs2", "ocfs2"),  # on one disk that several machines share
+        *("9p", "virtiofs", "vboxsf", "prl_fs", "fuse.vmhgfs-fuse"),  # a virtual machine's view of its host's folder
+        *("fuse.sshfs", "fuse.glusterfs", "fuse.ceph", "fuse.ceph-fuse", "fuse.juicefs", "fuse.mfs", "fuse.seaweedfs"),
+        *("fuse.rclone", "fuse.s3fs", "fuse.gcsfuse", "fuse.blobfuse2"),
+    )
 )
-"""Kinds on which a lock or a memory map of one machine may not be seen by another."""
+"""Kinds on which a lock, a memory map or a clock of one machine may not be seen by another, as the kernel names them."""
 
 _COMMAND_LENGTH = 80
 
@@ -91,7 +98,8 @@ def command_line() -> str:
         argv = [Path(sys.executable or "python").name, *argv]
     else:
         argv[0] = Path(argv[0]).name
-    return " ".join(argv).encode(errors="replace").decode()[:_COMMAND_LENGTH]
+    text = " ".join(argv).encode(errors="replace").decode()
+    return text if len(text) <= _COMMAND_LENGTH else text[: _COMMAND_LENGTH - 1] + "…"
 
 
 def lock_alive(fd: int) -> None:

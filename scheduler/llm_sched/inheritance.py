@@ -8,6 +8,7 @@ runs a command of its own lends on: `number` becomes `number-pid`.
 from __future__ import annotations
 
 import os
+import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -28,14 +29,35 @@ class InheritedLoan:
     """A borrowed lease of a parent process."""
 
     def __init__(self, fd: int, owner: str, number: str) -> None:
-        self._fd = fd
+        self._fds = [fd]
+        self._pid = os.getpid()
         self.owner = owner
         self.number = number
+        _borrowed.add(self)
 
     def give_back(self) -> None:
-        """End borrowing. Unlocked explicitly: a forked child may still have the descriptor."""
-        host.unlock(self._fd)
-        os.close(self._fd)
+        """End borrowing. Idempotent: `list.pop` is atomic, so of two threads only one closes.
+
+        Unlocked explicitly, since a forked child may still have the descriptor; but not by that child, whose parent borrows on.
+        """
+        with suppress(IndexError):
+            fd = self._fds.pop()
+            if self._pid == os.getpid():
+                host.unlock(fd)
+            os.close(fd)
+
+
+_borrowed: weakref.WeakSet[InheritedLoan] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    """In a forked child: it has not borrowed anything; a descriptor that it kept would lock for a parent that was killed."""
+    for loan in list(_borrowed):
+        loan.give_back()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def borrow_inherited(folder: Path, bucket: str) -> InheritedLoan | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import threading
 from typing import TYPE_CHECKING, Protocol
 
@@ -24,6 +25,7 @@ WATCH = 0
 """Number of the FIFO on which an owner's watch listens; loops have 1 and above."""
 
 _SUFFIX = ".box"
+_OWNER_ID = re.compile("[0-9]+-[0-9a-f]{8}")
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -148,9 +150,9 @@ class FileMailroom:
                     os.write(fd, b"!")
 
     def _sweep(self, known: Collection[str]) -> None:
-        """Remove what owners left whom the ledger does not know and who do not live."""
+        """Remove what owners left whom the ledger does not know and who do not live; what is named otherwise is not ours."""
         for owner_id in {path.name.partition(".")[0] for path in self._folder.iterdir()}.difference(known):
-            if not self._is_held(self._folder / f"{owner_id}{_SUFFIX}"):
+            if _OWNER_ID.fullmatch(owner_id) and not self._is_held(self._folder / f"{owner_id}{_SUFFIX}"):
                 self._unlink(owner_id)
 
     def _is_held(self, path: Path) -> bool:

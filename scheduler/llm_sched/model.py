@@ -22,6 +22,10 @@ LimitKind = Literal["none", "in_flight", "rate", "policy"]
 """What keeps the head of a queue waiting; `policy` is another process's stricter cap or rate."""
 
 
+FOREVER_S = 1e12
+"""A `timeout_s` of `inf` in the ledger: JSON knows no infinity."""
+
+
 class Terms(msgspec.Struct, frozen=True, omit_defaults=True):
     """The part of a policy that others must obey while its owner holds or waits in a bucket.
 

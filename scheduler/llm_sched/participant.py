@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from llm_sched import host, inspection
 from llm_sched.calls import Call
+from llm_sched.config import clash_error
 from llm_sched.ending import rest_if_ending
 from llm_sched.errors import LedgerError, SchedulerError
 from llm_sched.mailbox import Word
@@ -188,11 +189,14 @@ class Participant:
         Raises:
             BusyError: the lock could not be had.
             LedgerError: the ledger cannot be used.
+            ConfigError: the bucket's name is in use for other keys.
         """
         granted = False
 
         def change(state: State, out: Transition) -> None:
             nonlocal granted
+            if call.clash:
+                return
             granted = call.granted or self._take_own_grant(call, out)
             if not granted:
                 self._look_for_the_dead(state, call.bucket, out, always=once)
@@ -207,6 +211,8 @@ class Participant:
 
         self.roll.announce(call)
         self._transact(change, deadline, yields=True)
+        if call.clash:
+            raise clash_error(call.bucket, call.keys, call.clash)
         if granted:
             self.arrived(call)
         elif once:
@@ -215,10 +221,13 @@ class Participant:
     def _absorb(self, state: State, out: Transition) -> None:
         """Take in the calls that were announced, whichever thread made them: so the order is that of the calls."""
         for call in self.roll.announced():
+            bucket = transitions.bucket_for(state, call.bucket, call.keys, state.clock)
+            if bucket.keys != call.keys:  # two buckets that happen to have one name; `ask` tells the caller
+                call.clash, call.over = bucket.keys, True
+                continue
             if call.cell < 0:
                 self._unlisted.append(call)
                 call.cell = self.mailroom.take()
-            transitions.bucket_for(state, call.bucket, call.keys, state.clock)
             self.roll.enter(call)
             self.roll.publish(state, call.bucket, out)
 

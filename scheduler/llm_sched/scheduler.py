@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import weakref
-from typing import TYPE_CHECKING, Protocol, Self
+from contextlib import suppress
+from typing import TYPE_CHECKING, Never, Protocol, Self
 
 from llm_sched import borrow, host
-from llm_sched.config import Policy, Target
+from llm_sched.config import Policy, Target, policy_of
 from llm_sched.engine import Engine
 from llm_sched.inheritance import VARIABLE, InheritedLoan, borrow_inherited, lease_file
 from llm_sched.mailroom import FileMailroom
@@ -46,7 +47,7 @@ class Slot:
         released: whether it has been given back.
     """
 
-    __slots__ = ("__weakref__", "_call", "_engine", "_loan", "_pid", "bucket", "released")
+    __slots__ = ("__weakref__", "_call", "_engine", "_loan", "_pid", "_to_return", "bucket", "released")
 
     bucket: str
     released: bool
@@ -55,6 +56,7 @@ class Slot:
         self._engine = engine
         self._call = call
         self._loan = loan
+        self._to_return = [loan] if loan else []  # `list.pop` is atomic: of two threads only one returns it
         self._pid = os.getpid()
         self.bucket = bucket
         self.released = False
@@ -69,9 +71,12 @@ class Slot:
         if self.released:
             return
         self.released = True
+        if self._pid != os.getpid():
+            return
         if self._loan:
-            self._loan.give_back()
-        elif self._call and self._pid == os.getpid():
+            with suppress(IndexError):
+                self._to_return.pop().give_back()
+        elif self._call:
             try:
                 self._engine.release(self._call)
             except BaseException:  # Ctrl-C, on the way
@@ -166,6 +171,14 @@ class Scheduler:
         store: where the ledger is; None = the policy's file. Tests pass `llm_sched.testing.MemoryStore()`.
         mailroom: goes with the store.
         clock: goes with the store.
+        knobs: none; they belong into the policy.
+
+    Raises:
+        ConfigError: that is no policy.
+
+    Attributes:
+        policy: the knobs.
+        ledger: where it is: schedulers with an equal one share slots.
     """
 
     def __init__(
@@ -176,38 +189,46 @@ class Scheduler:
         store: Store | None = None,
         mailroom: Mailroom | None = None,
         clock: host.Clock | None = None,
+        **knobs: Never,
     ) -> None:
-        self.policy = policy or Policy()
+        self.policy = policy_of("Scheduler", policy, knobs)
         self._targets: dict[tuple[str | None, str | None], Target] = {}
         clock = clock or host.Clock()
         path = local_path(self.policy.path)
         self._folder = folder_of(path)
         files = FileMailroom(self._folder)
-        ledger = FileStore(path, clock, lambda state: recover(state, files, clock.now()))
+        file = FileStore(path, clock, lambda state: recover(state, files, clock.now()))
+        self.ledger: object = store or path
         self._engine = Engine(
             self.policy,
-            store or ledger,
+            store or file,
             mailroom or files,
             clock,
             FanOut(observer) if observer else NullObserver(),
-            (ledger.after_fork, files.after_fork),
+            (file.after_fork, files.after_fork),
         )
         weakref.finalize(self, self._engine.retire).atexit = False
 
-    def slot(self, *, provider: str | None = None, model: str | None = None, timeout_s: float | None = None) -> SlotRequest:
+    def slot(
+        self, *labels: Never, provider: str | None = None, model: str | None = None, timeout_s: float | None = None
+    ) -> SlotRequest:
         """Return a context manager, for `with` and `async with`, around one call.
 
         Inside a slot of the same bucket it borrows that one: layers of one call share one slot.
 
         Args:
+            labels: none; provider and model are given by name.
             provider: label of the provider; None = the policy's, else `default`.
             model: name of the model; None = `default`.
             timeout_s: longest wait in seconds, 0 = try once, `inf` = for ever; None = the policy's.
 
         Raises:
+            TypeError: labels without names.
+            ConfigError: on entering, when the bucket's name is in use for other keys.
             SlotTimeout: on entering, when no slot came in time.
             LedgerError: on entering, when the ledger cannot be used.
         """
+        by_name("slot", labels)
         return SlotRequest(self, provider, model, timeout_s)
 
     def acquire(self, *, provider: str | None = None, model: str | None = None, timeout_s: float | None = None) -> Slot:
@@ -263,3 +284,14 @@ class Scheduler:
         if type(timeout_s) in {int, float} and timeout_s >= 0:
             return timeout_s
         return Policy(timeout_s=timeout_s).timeout_s  # says what is wrong with it
+
+
+def by_name(what: str, labels: tuple[object, ...]) -> None:
+    """Refuse labels that come without their names, since nobody sees which is which.
+
+    Raises:
+        TypeError: there are some.
+    """
+    if labels:
+        shown = ", ".join(f"{name}={label!r}" for name, label in zip(("provider", "model"), labels, strict=False))
+        raise TypeError(f"{what} takes provider and model by name: {what}({shown})")

@@ -16,12 +16,21 @@ from llm_sched import codec, host
 from llm_sched.config import OVERDUE_S, resolved_state_path
 from llm_sched.errors import LedgerError
 from llm_sched.mailroom import FileMailroom
-from llm_sched.model import SCHEMA, WAIT_BOUNDARIES, Bucket, LimitKind, Owner, State, Terms
+from llm_sched.model import FOREVER_S, SCHEMA, WAIT_BOUNDARIES, Bucket, LimitKind, Owner, State, Terms
 from llm_sched.rules import admission, token_bucket
 from llm_sched.store.file import folder_of, read_ledger
 from llm_sched.store.location import local_path
 
 SnapshotState: TypeAlias = Literal["live", "absent", "corrupt", "newer", "foreign"]
+
+
+EXPLAINED: dict[SnapshotState, str] = {
+    "absent": "no ledger yet: nobody has asked for a slot",
+    "corrupt": "unreadable; the next call sets it aside and makes it again from what the living hold",
+    "newer": "a ledger that a newer llm-sched has written, which this one does not touch",
+    "foreign": "JSON, but no ledger of llm-sched, which does not touch it",
+}
+"""What a state other than `live` means, for people."""
 
 
 class Holder(msgspec.Struct, frozen=True):
@@ -63,13 +72,13 @@ class BucketTotals(msgspec.Struct, frozen=True):
 
 
 class PolicyView(msgspec.Struct, frozen=True):
-    """What one owner's policy says for a bucket, and where its values came from."""
+    """What one owner's policy says for a bucket, and where its values came from. `timeout_s`: null = for ever."""
 
     pid: int
     max_in_flight: int
     requests_per_minute: float
     burst: float
-    timeout_s: float
+    timeout_s: float | None
     source: str
 
 
@@ -266,4 +275,5 @@ def _totals(bucket: Bucket) -> BucketTotals:
 
 
 def _policy(pid: int, terms: Terms) -> PolicyView:
-    return PolicyView(pid, terms.max_in_flight, terms.requests_per_minute, terms.burst, terms.timeout_s, terms.source)
+    timeout_s = terms.timeout_s if terms.timeout_s < FOREVER_S else None
+    return PolicyView(pid, terms.max_in_flight, terms.requests_per_minute, terms.burst, timeout_s, terms.source)

@@ -31,7 +31,8 @@ class Watch:
     def __init__(self, part: Participant) -> None:
         self._part = part
         self._thread: threading.Thread | None = None
-        self._start_lock = threading.Lock()
+        self._start_lock = threading.RLock()  # a signal handler may have to wait as well
+        self._ended = threading.Event()
         self._wanted = threading.Event()
         self._pidfds: dict[str, int] = {}
         self._stopped = False
@@ -43,21 +44,29 @@ class Watch:
         if self._thread is None:
             with self._start_lock:
                 if self._thread is None:
-                    self._stopped = False
-                    thread = threading.Thread(target=self._run, name="llm-sched-watch", daemon=True)
-                    thread.start()
-                    self._thread = thread
+                    self._start()
+
+    def _start(self) -> None:
+        self._stopped = False
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(self._ended,), name="llm-sched-watch", daemon=True)
+        try:
+            self._thread.start()
+        except BaseException:
+            self._thread = None
+            raise
 
     def stop(self) -> None:
         """Let the thread end, and wait for it: it reads from descriptors that the caller is about to close."""
         self._stopped = True
         self._wanted.set()
         thread = self._thread
-        if thread and thread is not threading.current_thread():
+        # Neither `current_thread` nor `join`: in the cleanup's thread each leaves a dummy in `threading` for ever.
+        if thread and thread.ident != threading.get_ident():
             self._part.mailroom.nudge(self._part.owner_id)
-            thread.join(_REPAIR_PATIENCE_S)
+            self._ended.wait(_REPAIR_PATIENCE_S)
 
-    def _run(self) -> None:
+    def _run(self, ended: threading.Event) -> None:
         try:
             while not self._stopped:
                 if self._part.roll.has_waiters():
@@ -72,6 +81,7 @@ class Watch:
         finally:
             self._part.watched = False
             self._unwatch(())
+            ended.set()
 
     def _watch_once_safely(self) -> None:
         try:
@@ -143,5 +153,5 @@ class Watch:
         """In a forked child: the thread did not come along, its descriptors did."""
         self._unwatch(())
         self._thread = None
-        self._start_lock = threading.Lock()
+        self._start_lock = threading.RLock()
         self._wanted = threading.Event()

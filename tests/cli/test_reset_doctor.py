@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,9 @@ def test_reset_asks(llm_sched: Command, ledger: Path) -> None:
 def test_reset_leaves_foreign_files_alone(llm_sched: Command, ledger: Path) -> None:
     """Somebody else's JSON is not emptied."""
     ledger.write_text("[1]")
-    assert llm_sched("reset", "--yes", "--force").returncode == 1
+    result = llm_sched("reset", "--yes", "--force")
+    assert result.returncode == 1
+    assert "JSON, but no ledger of llm-sched, which does not touch it. Delete it yourself" in result.stderr
     assert ledger.read_text() == "[1]"
 
 
@@ -76,12 +79,22 @@ def test_doctor_names_a_place_that_cannot_be_written(llm_sched: Command, tmp_pat
     assert "MAS_LLM_SCHEDULER_STATE" in result.stdout
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc, in which nobody can make a folder")
+def test_a_folder_that_cannot_be_made_is_said_to_be_one(llm_sched: Command) -> None:
+    """By the doctor and by those who need it."""
+    for command in (["doctor"], ["run", "true"]):
+        result = llm_sched(*command, MAS_LLM_SCHEDULER_STATE="/proc/no-such-folder/ledger.json")
+        assert result.returncode == 1
+        assert "/proc/no-such-folder): a folder of that path is not there and cannot be made" in result.stdout + result.stderr
+
+
 def test_doctor_sees_a_ledger_of_somebody_else(llm_sched: Command, ledger: Path) -> None:
     """Foreign JSON at the path is bad."""
     ledger.write_text("{}")
     result = llm_sched("doctor")
     assert result.returncode == 1
-    assert "foreign" in result.stdout
+    assert f"{ledger}: JSON, but no ledger of llm-sched" in result.stdout
+    assert "-> set MAS_LLM_SCHEDULER_STATE to another file" in result.stdout
 
 
 def test_doctor_finds_a_lock_that_does_not_exclude(ledger: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,6 +120,18 @@ def test_doctor_counts_the_dead(llm_sched: Command, ledger: Path) -> None:
     assert result.returncode == 0
     assert "1 dead" in result.stdout
     assert read_snapshot(ledger).owners[0].alive is False
+
+
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [("stauts", "Did you mean 'status'?"), ("docter", "Did you mean 'doctor'?"), ("xyz", "No such command 'xyz'.")],
+)
+def test_a_mistyped_command_is_guessed(llm_sched: Command, typed: str, hint: str) -> None:
+    """A usage error, as ever; what is like nothing is not guessed."""
+    result = llm_sched(typed)
+    assert result.returncode == 2
+    assert hint in result.stderr
+    assert ("Did you mean" in result.stderr) == hint.startswith("Did")
 
 
 def test_help_lists_every_command(llm_sched: Command) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -95,3 +99,38 @@ def test_a_bad_knob_is_one_line(llm_sched: Command) -> None:
     assert result.stderr.strip() == (
         "llm-sched: requests_per_minute='fast' (environment variable MAS_LLM_RPM): must be a number"
     )
+
+
+@pytest.mark.parametrize("value", ["-1", "nan", "soon"])
+def test_a_bad_timeout_is_named_as_it_was_typed(llm_sched: Command, ledger: Path, value: str) -> None:
+    """A usage error; nothing is run."""
+    result = llm_sched("run", "--timeout", value, "--", "echo", "ran")
+    assert (result.returncode, result.stdout, ledger.exists()) == (2, "", False)
+    assert "Invalid value for '--timeout'" in result.stderr
+
+
+def test_a_timeout_can_be_for_ever(llm_sched: Command) -> None:
+    """`inf`, as everywhere."""
+    assert llm_sched("run", "--timeout", "inf", "--", "echo", "ran").stdout == "ran\n"
+
+
+def test_an_interrupted_wait_says_what_became_of_the_command(ledger: Path) -> None:
+    """Ctrl-C: exit code 130, as shells have it, and one line."""
+    arguments = ["-c", "from llm_sched.cli import main; main()", "run", "--model", "m", "--", "echo", "ran"]
+    environment = {**os.environ, "MAS_LLM_MAX_IN_FLIGHT": "1"}
+    with Scheduler(Policy(max_in_flight=1, state_path=ledger)).acquire(model="m"):
+        waiter = subprocess.Popen(
+            [sys.executable, *arguments], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        try:
+            deadline = time.monotonic() + 30
+            while not read_snapshot(ledger).buckets[0].waiting:
+                assert time.monotonic() < deadline, "it does not wait"
+                time.sleep(0.005)
+            waiter.send_signal(signal.SIGINT)
+            said, complained = waiter.communicate(timeout=30)
+        finally:
+            waiter.kill()
+            waiter.wait()
+    assert (waiter.returncode, said) == (130, "")
+    assert complained == "llm-sched: interrupted while waiting for a slot; the command was not run\n"

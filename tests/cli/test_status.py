@@ -59,8 +59,8 @@ def test_a_ledger_of_somebody_else_is_named_as_such(llm_sched: Command, ledger: 
 def test_disagreeing_policies_are_shown(llm_sched: Command, ledger: Path) -> None:
     """Two policies in one bucket: both are named, and that the strictest holds."""
     with (
-        Scheduler(Policy(max_in_flight=3, state_path=ledger)).slot(model="m"),
-        Scheduler(Policy(max_in_flight=2, state_path=ledger)).slot(model="m"),
+        Scheduler(Policy(max_in_flight=3, state_path=ledger)).acquire(model="m"),
+        Scheduler(Policy(max_in_flight=2, state_path=ledger)).acquire(model="m"),
     ):
         result = llm_sched("status")
     assert "policies disagree" in result.stdout

@@ -96,6 +96,17 @@ def test_the_environment_is_asked_before_the_defaults(tmp_path: Path, monkeypatc
     assert (tmp_path / "ledger.json").exists()
 
 
+def test_no_cap_in_the_environment_is_for_other_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The demo says so and shows its own cap; as an option it makes no sense."""
+    monkeypatch.setenv("MAS_LLM_MAX_IN_FLIGHT", "0")
+    result = run("--json", *SMALL)
+    assert summary_of(result)["max_in_flight"] == 4
+    assert "MAS_LLM_MAX_IN_FLIGHT=0 is no cap" in result.stderr
+    refused = run("--max-in-flight", "0")
+    assert refused.exit_code == 2
+    assert "'--max-in-flight'" in refused.stderr
+
+
 def test_an_option_beats_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also in the workers, whose policies look at the environment again."""
     monkeypatch.setenv("MAS_LLM_MAX_IN_FLIGHT", "7")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from io import StringIO
 from itertools import count
@@ -192,3 +193,15 @@ def test_lines_are_few() -> None:
     assert starts[1] == "0/10 calls"
     assert starts[-1] == "10/10 calls"
     assert len(starts) == 4
+
+
+def test_what_looks_like_markup_is_shown_as_it_is() -> None:
+    """An IPv6 address, a model in brackets, an emoji code."""
+    console = Console(width=200)
+    title, bucket = "calling http://[::1]:8000/v1", BucketRow("p/m[/b]:100:", 1, 2, 0, 0.0)
+    view = dataclasses.replace(a_view(), buckets=(bucket,))
+    with console.capture() as capture, screen.LineScreen(console, title) as lines:
+        lines.show(view)
+        console.print(screen.picture(title, view))
+    shown = capture.get()
+    assert (shown.count(title), shown.count(bucket.name)) == (2, 2)

@@ -145,3 +145,11 @@ def test_the_report_of_a_bad_run_says_why() -> None:
     text = text_of(summarize(asked, run(asked, GOOD[0], call(0, 1, 2, REFUSED)), seen((0, 1), (1, 2), refused=1)))
     for part in ("1 x 429 RateLimitError", "first: Error code: 429", "NOT OK", "2 requests; 30 a minute"):
         assert part in text
+
+
+def test_a_peak_over_the_cap_says_that_the_refused_count() -> None:
+    """Who is refused has arrived all the same; in a good run there is nothing to say."""
+    asked = options(scheduled=False)
+    bad = text_of(summarize(asked, run(asked, GOOD[0], call(0, 1, 2, REFUSED)), seen((0, 1), (1, 2), peak=2, refused=1)))
+    assert "2 of 1 allowed, as the provider saw it, the refused ones included" in bad
+    assert "refused" not in text_of(summarize(options(), run(options(), *GOOD), seen((0, 1), (1, 2))))

@@ -184,3 +184,23 @@ def fork_with_loop(state: str, **policy: Any) -> None:
     holder.release()
     thread.join()
     say(name="done", code=_wait_for(pid))
+
+
+def nest_a_layer_in_a_child(state: str, **policy: Any) -> None:
+    """Hold a slot with `with`, fork inside; child and parent each try a layer of the same bucket."""
+    scheduler = Scheduler(Policy(state_path=state, **policy))
+    with scheduler.slot(provider="p", model="m"):
+        pid = os.fork()
+        if not pid:
+            say(name="child", got=_try_a_layer(scheduler))
+            os._exit(0)
+        _wait_for(pid)
+        say(name="parent", got=_try_a_layer(scheduler))
+
+
+def _try_a_layer(scheduler: Scheduler) -> bool:
+    try:
+        with scheduler.slot(provider="p", model="m", timeout_s=0):
+            return True
+    except SlotTimeout:
+        return False

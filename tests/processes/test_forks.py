@@ -107,3 +107,33 @@ def test_a_fork_while_a_loop_waits_gives_each_its_own(crew: Crew, ledger: Path) 
     child.hear("child got it", SOON_S)
     assert child.hear("done")["code"] == 0
     until(lambda: is_quiet(read_snapshot(ledger)), "nobody holds or waits")
+
+
+def test_a_forked_child_does_not_borrow_from_its_parent(crew: Crew, ledger: Path) -> None:
+    """The slot around the fork is its parent's: a layer in the child is a call of its own; one in the parent borrows on."""
+    child = crew.start("process_forks", "nest_a_layer_in_a_child", state=ledger, max_in_flight=1)
+    assert child.hear("child")["got"] is False
+    assert child.hear("parent")["got"] is True
+    child.end()
+
+
+def test_a_child_that_is_forked_during_an_install_can_install(crew: Crew, ledger: Path) -> None:
+    """Whatever the thread that installs was doing, it is not there in the child to finish it."""
+    child = crew.start("process_handlers", "install_in_a_child", state=ledger, max_in_flight=9)
+    assert child.hear("child", SOON_S)["max_in_flight"] == 9
+    child.hear("parent")
+    child.end()
+
+
+@pytest.mark.parametrize("instant", ["first use", "start of the watch"])
+@pytest.mark.parametrize("does", ["fork", "take"])
+def test_a_signal_handler_forks_or_takes_a_slot_at_a_bad_moment(crew: Crew, ledger: Path, does: str, instant: str) -> None:
+    """In the middle of the first use of a scheduler, or of the first wait: nobody waits for himself."""
+    child = crew.start("process_handlers", "be_interrupted", state=ledger, does=does, instant=instant, max_in_flight=1)
+    child.hear("handled", SOON_S)
+    pids = {child.hear("got it", SOON_S)["pid"] for _ in range(2 if does == "fork" else 1)}
+    assert child.pid in pids
+    assert len(pids) == (2 if does == "fork" else 1)
+    child.hear("done")
+    child.end()
+    assert owners(ledger) == []

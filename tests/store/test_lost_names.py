@@ -187,3 +187,18 @@ def test_who_lost_the_lock_meanwhile_looks_again(tmp_path: Path) -> None:
 
     run(slow, change)
     assert (seen, quick.read().ident) == (["a", "b"], "b!")
+
+
+def test_only_what_is_named_as_ours_is_swept(tmp_path: Path) -> None:
+    """Whoever joins removes what the dead left; somebody's notes in the same folder stay."""
+    folder = tmp_path / "ledger.json.d"
+    folder.mkdir()
+    left = {"4242-0123abcd.box", "4242-0123abcd.1.lease"}
+    foreign = {"notes.txt", "77-dead.box", "4242-0123ABCD.box", "x4242-0123abcd.box", ".hidden", "4242-0123abcd"} - left
+    for name in left | foreign:
+        (folder / name).write_text("mine")
+    room = FileMailroom(folder)
+    room.join(f"{os.getpid()}-89abcdef", ME, [])
+    names = {path.name for path in folder.iterdir()}
+    room.leave()
+    assert names == {f"{os.getpid()}-89abcdef.box"} | foreign

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
 import threading
 from typing import TYPE_CHECKING
 
 import pytest
 from unit_support import BUCKET, PATIENCE_S
 
-from llm_sched import SlotTimeout
+from llm_sched import Policy, Scheduler, SlotTimeout
+from llm_sched.inheritance import InheritedLoan
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from unit_support import Stage
 
     from llm_sched import Slot
@@ -83,11 +87,25 @@ def test_another_bucket_is_another_slot(stage: Stage) -> None:
         assert (stage.held("default/a"), stage.held("default/b")) == (1, 1)
 
 
-def test_another_scheduler_is_another_slot(stage: Stage) -> None:
-    """Each has its own policy to keep."""
-    one, other = stage.scheduler(max_in_flight=2), stage.scheduler(max_in_flight=2)
-    with one.slot(), other.slot():
-        assert stage.held() == 2
+def test_another_scheduler_of_the_same_ledger_shares_the_slot(stage: Stage) -> None:
+    """A library that has its own makes no second call of it; its policy comes with its own calls."""
+    one, other = stage.scheduler(max_in_flight=1), stage.scheduler(max_in_flight=1, user="library")
+    with one.slot() as slot:
+        with other.slot(timeout_s=0), one.slot(timeout_s=0):
+            assert stage.held() == 1
+        assert (stage.held(), slot.released) == (1, False)
+    assert (stage.held(), stage.bucket().totals.granted) == (0, 1)
+
+
+def test_another_ledger_is_another_slot(stage: Stage, tmp_path: Path) -> None:
+    """The same bucket of another file is another bucket."""
+    schedulers = [Scheduler(Policy(max_in_flight=1, state_path=tmp_path / name)) for name in ("a.json", "a.json", "b.json")]
+    with schedulers[0].slot() as first, schedulers[1].slot() as layer, schedulers[2].slot() as other:
+        assert ["borrowed" in repr(slot) for slot in (first, layer, other)] == [False, True, False]
+    with stage.scheduler().slot() as slot:
+        assert "held" in repr(slot)
+    for scheduler in schedulers:
+        scheduler.close()
 
 
 def test_acquire_never_borrows(stage: Stage) -> None:
@@ -190,6 +208,28 @@ def test_a_slot_left_in_another_context_than_it_was_entered_in_is_given_back(sta
     request.__exit__(None, None, None)
     with scheduler.slot(timeout_s=0):
         assert stage.held() == 1
+
+
+def test_a_loan_is_returned_once_however_often_it_is_released(stage: Stage) -> None:
+    """Two threads that release at once do not let two borrowers in."""
+    scheduler = stage.scheduler(max_in_flight=1)
+    with scheduler.slot():
+        first = enter_aside(scheduler.slot())
+        first.release()
+        first.released = False  # as a second thread saw it, just before
+        first.release()
+        enter_aside(scheduler.slot(timeout_s=0))
+        with pytest.raises(SlotTimeout):
+            enter_aside(scheduler.slot(timeout_s=0))
+
+
+def test_an_inherited_loan_is_returned_once(tmp_path: Path) -> None:
+    """Its descriptor's number may be somebody else's by then."""
+    loan = InheritedLoan(os.open(tmp_path / "lease", os.O_RDWR | os.O_CREAT), "1-00000000", "1")
+    loan.give_back()
+    with (tmp_path / "other").open("w") as other:
+        loan.give_back()
+        other.write("still open")
 
 
 def test_an_error_in_the_block_gives_the_slot_back_and_goes_on(stage: Stage) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from unit_support import Caller, until
 
 from llm_sched import ConfigError, Policy
+
+if TYPE_CHECKING:
+    from unit_support import Stage
 
 
 @pytest.mark.parametrize(
@@ -78,3 +83,43 @@ def test_a_name_too_long_for_a_ledger_is_refused() -> None:
     """With how long it may be."""
     with pytest.raises(ConfigError, match="too long: together at most 430 bytes"):
         Policy().target("p", "m" * 431)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Policy(keys=["model"]), Policy(keys=["user"])),
+        (Policy(keys=["provider"]), Policy(keys=["model"])),
+        (Policy(provider="p"), Policy(keys=["provider", "model", "user"], provider="p", user="u")),
+    ],
+    ids=["model and user", "provider and model", "a model with a slash, and a user"],
+)
+def test_two_buckets_of_one_name_are_not_mixed(stage: Stage, one: Policy, other: Policy) -> None:
+    """The keys make the bucket: who comes second is told, whether he waits, tries once or is a task; the first goes on."""
+    knobs = [{knob: getattr(policy, knob) for knob in ("keys", "provider", "user")} for policy in (one, other)]
+    first, second = (stage.scheduler(max_in_flight=1, **each) for each in knobs)
+    model = "m/u" if one.provider else None
+    slot = first.acquire(model=model)
+    for timeout_s in (0, 9):
+        with pytest.raises(ConfigError, match="the `keys` of two policies differ") as caught:
+            second.acquire(model=model and "m", timeout_s=timeout_s)
+        assert caught.value.knob == "keys"
+    with pytest.raises(ConfigError, match=f"bucket {slot.bucket} stands for"):
+        asyncio.run(second.acquire_async(model=model and "m"))
+    assert (stage.held(slot.bucket), stage.waiting(slot.bucket)) == (1, 0)
+    slot.release()
+    first.acquire(model=model, timeout_s=0).release()
+    assert stage.is_empty()
+
+
+def test_a_call_of_other_keys_does_not_disturb_the_calls_beside_it(stage: Stage) -> None:
+    """Whichever thread's transaction takes it in, its own caller hears of it, and nobody else."""
+    first, second = stage.scheduler(max_in_flight=1, keys=["model"]), stage.scheduler(max_in_flight=1, keys=["user"])
+    slot = first.acquire()
+    with stage.locked():
+        callers = [Caller(second), Caller(first), Caller(second)]
+    assert [type(callers[index].ended()) for index in (0, 2)] == [ConfigError] * 2
+    until(lambda: stage.waiting(slot.bucket) == 1)
+    slot.release()
+    callers[1].ended().release()
+    assert stage.is_empty()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from llm_sched import ConfigError, Policy, SlotTimeout, default, install, llm_slot, read_snapshot
+from llm_sched import ConfigError, Policy, Scheduler, SlotTimeout, default, install, llm_slot, read_snapshot
 from llm_sched.testing import RecordingObserver
 
 if TYPE_CHECKING:
@@ -111,3 +111,28 @@ def test_a_slot_of_an_earlier_install_stays_valid(path: Path, _: int) -> None:
     slot.release()
     held.append(read_snapshot(path).buckets[0].in_flight)
     assert held == [1, 0]
+
+
+def test_an_install_during_the_first_call_wins(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scheduler of the defaults, which was just being made, does not replace it."""
+    real = default.Scheduler
+
+    def interrupted(*arguments: Any, **options: Any) -> Scheduler:
+        monkeypatch.setattr(default, "Scheduler", real)
+        install(Policy(max_in_flight=3))
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(default, "Scheduler", interrupted)
+    assert default.current().policy.max_in_flight == 3
+    with llm_slot():
+        assert read_snapshot(path).buckets[0].max_in_flight == 3
+
+
+@pytest.mark.usefixtures("path")
+def test_a_layer_after_another_install_shares_the_slot() -> None:
+    """A library that installs a policy in the middle of a call does not make that call wait for itself."""
+    install(Policy(max_in_flight=1))
+    with llm_slot(model="m"):
+        install(Policy(max_in_flight=1, timeout_s=0, user="library"))
+        with llm_slot(model="m") as layer:
+            assert "borrowed" in repr(layer)

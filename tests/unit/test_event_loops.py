@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import trio
-from unit_support import PATIENCE_S, Caller, until, until_async
+from unit_support import BUCKET, PATIENCE_S, Caller, until, until_async
 
 from llm_sched import SchedulerError
 
@@ -206,3 +206,35 @@ def test_without_any_loop_there_is_a_clear_error(stage: Stage) -> None:
     coroutine = stage.scheduler().acquire_async()
     with pytest.raises(SchedulerError, match="running asyncio event loop"):
         coroutine.send(None)
+
+
+def wait_in_thread(stage: Stage, scheduler: Scheduler) -> None:
+    """Wait without `async`, until somebody else's slot comes."""
+    # In a thread of its own: what the loop gave back last may still be on its way, and that wait is not meant.
+    slot = Caller(stage.scheduler(max_in_flight=1)).ended()
+
+    def release() -> None:
+        stage.until_waiting(1)
+        slot.release()
+
+    other = threading.Thread(target=release)
+    other.start()
+    with scheduler.slot():
+        other.join(PATIENCE_S)
+
+
+def test_waiting_without_async_on_a_loops_thread_is_warned_about_once(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    """It works, as it must in a notebook; but the loop stands still, and it may be one of its tasks that holds the slot."""
+    scheduler = stage.scheduler(max_in_flight=1)
+
+    async def main() -> None:
+        with scheduler.slot():
+            pass
+        assert not caplog.records
+        for _ in range(2):
+            wait_in_thread(stage, scheduler)
+
+    wait_in_thread(stage, scheduler)
+    asyncio.run(main())
+    (record,) = caplog.records
+    assert (record.levelname, BUCKET in record.getMessage(), "`async with`" in record.getMessage()) == ("WARNING", True, True)

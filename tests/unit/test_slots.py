@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from unit_support import BUCKET, PATIENCE_S, Caller, until
@@ -170,6 +170,32 @@ def test_a_process_publishes_only_a_window_of_its_calls(stage: Stage) -> None:
     assert stage.is_empty()
 
 
+def test_a_process_publishes_more_when_others_have_granted_what_it_had(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else newcomers of other processes overtake what still queues in it: it itself gives nothing back meanwhile."""
+    slots = [stage.scheduler(max_in_flight=8).acquire() for _ in range(8)]
+    scheduler = stage.scheduler(max_in_flight=8)
+    transact, asked = stage.store.transact, list[None]()
+
+    def count(*arguments: Any, **options: Any) -> Any:
+        answer = transact(*arguments, **options)
+        asked.extend([None] if options.get("yields") else [])
+        return answer
+
+    monkeypatch.setattr(stage.store, "transact", count)
+    callers = [Caller(scheduler) for _ in range(20)]
+    until(lambda: len(asked) == 20)  # a later one would publish as well
+    for slot in slots[:6]:
+        slot.release()
+    until(lambda: sum(caller.result is not None for caller in callers) == 6)
+    until(lambda: (len(stage.bucket().queue), stage.waiting()) == (8, 14))
+    for slot in slots[6:]:
+        slot.release()
+    for left in range(20, 0, -1):
+        until(lambda left=left: sum(caller.result is not None for caller in callers) >= 21 - left)
+        next(caller for caller in callers if caller.result and not caller.result.released).result.release()
+    assert stage.is_empty()
+
+
 def test_a_stranger_in_the_ledger_who_is_gone_is_no_obstacle(stage: Stage) -> None:
     """An owner without a mailbox is dead."""
     scheduler = stage.scheduler(max_in_flight=1)
@@ -221,3 +247,12 @@ def test_a_command_that_is_no_text_is_shown_all_the_same(monkeypatch: pytest.Mon
     """A file name need not be UTF-8."""
     monkeypatch.setattr(sys, "argv", ["tool.py", "caf\udce9"])
     assert host.command_line() == "tool.py caf?"
+
+
+def test_a_long_command_is_cut_visibly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At 80 characters, the last of them an ellipsis; one that fits is whole."""
+    shown = []
+    for length in (80, 81, 500):
+        monkeypatch.setattr(sys, "argv", ["/bin/" + "x" * length])
+        shown.append(host.command_line())
+    assert shown == ["x" * 80, "x" * 79 + "…", "x" * 79 + "…"]

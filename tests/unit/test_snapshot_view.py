@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from llm_sched import codec, host, snapshot
+from llm_sched import Policy, codec, host, snapshot
 from llm_sched.config import OVERDUE_S
 from llm_sched.mailroom import FileMailroom
 from llm_sched.model import WAIT_BOUNDARIES, Owner, State, Terms, Ticket, Transition
@@ -135,6 +136,13 @@ def test_the_limits_in_force_are_the_strictest_of_those_who_are_here(scene: Scen
         {"pid": 1, "max_in_flight": 3, "source": "team.yaml"} | plain,
         {"pid": 2, "max_in_flight": 0, "requests_per_minute": 60, "burst": 4, "timeout_s": 9, "source": "default"},
     ]
+
+
+def test_a_policy_that_waits_for_ever_shows_no_timeout(scene: Scene) -> None:
+    """JSON knows no infinity; a long wait is not taken for one."""
+    for owner, timeout_s in (("1-a", math.inf), ("2-b", 1e11)):
+        scene.ask(owner, Policy(timeout_s=timeout_s).terms())
+    assert [policy["timeout_s"] for policy in scene.bucket()["policies"]] == [None, 1e11]
 
 
 def test_an_unused_bucket_shows_the_limits_of_those_who_used_it(scene: Scene) -> None:

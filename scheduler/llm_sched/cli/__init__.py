@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from difflib import get_close_matches
 from importlib import import_module
 
 import click
@@ -33,6 +34,12 @@ class _Commands(click.Group):
             return None
         command = getattr(import_module(f"llm_sched.cli.{cmd_name}"), cmd_name)
         return command if isinstance(command, click.Command) else None
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        close = [] if args[0] in COMMANDS else get_close_matches(args[0], COMMANDS, n=1)
+        if close and not ctx.resilient_parsing:  # which completion does
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {close[0]!r}?")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as above
         with formatter.section("Commands"):

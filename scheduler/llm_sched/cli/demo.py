@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from llm_sched.demo.summary import Summary
 
 STUB_MODEL = "gpt-demo"
+CAP = 4
 
 
 class _Refused(click.ClickException):
@@ -39,6 +40,17 @@ def _finite(_context: click.Context, _parameter: click.Parameter, value: float) 
     return value
 
 
+def _capped(context: click.Context, parameter: click.Parameter, value: int) -> int:
+    """Without a cap there is nothing to see: an option that says so is wrong, a variable is for other programs."""
+    if value:
+        return value
+    if context.get_parameter_source(parameter.name or "") is not ParameterSource.ENVIRONMENT:
+        message = "0 is no cap, and then there is nothing to see."
+        raise click.BadParameter(message)
+    click.echo(f"MAS_LLM_MAX_IN_FLIGHT=0 is no cap; so that there is something to see, the demo has one of {CAP}.", err=True)
+    return CAP
+
+
 @click.command(short_help="See it work: worker processes against an embedded provider.")
 @click.option(
     "--workers",
@@ -52,9 +64,10 @@ def _finite(_context: click.Context, _parameter: click.Parameter, value: float) 
 @click.option(
     "--max-in-flight",
     metavar="N",
-    type=click.IntRange(1, 1000),
-    default=4,
+    type=click.IntRange(0, 1000),
+    default=CAP,
     show_default=True,
+    callback=_capped,
     envvar="MAS_LLM_MAX_IN_FLIGHT",
     show_envvar=True,
     help="The cap: requests at once. The stub refuses what exceeds it.",

@@ -11,12 +11,22 @@ from msgspec.structs import replace
 
 from llm_sched.checks import check_all
 from llm_sched.cli.options import state_option
+from llm_sched.cli.output import console as new_console
+from llm_sched.cli.output import text
 from llm_sched.config import Policy
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-_MARKS = {"ok": "[green]ok[/]  ", "note": "[yellow]note[/]", "bad": "[red]BAD[/] "}
+_MARKS = {"ok": ("ok   ", "green"), "note": ("note ", "yellow"), "bad": ("BAD  ", "red")}
+_OFF = {
+    "max_in_flight": "0 (no cap)",
+    "requests_per_minute": "0 (off)",
+    "timeout_s": "0 (try once)",
+    "max_hold_s": "0 (never taken back)",
+}
+"""What a knob's 0 means."""
+_WIDEST = 40
 
 
 @click.command()
@@ -26,21 +36,19 @@ def doctor(state: Path | None) -> None:
 
     Exits with 1, and says what to do, when something is wrong.
     """
-    from rich.console import Console  # noqa: PLC0415 - rich loads slowly
-
-    console = Console()
+    console = new_console()
     policy = Policy.from_params()
     if state:
         policy = replace(policy, state_path=state.absolute(), sources={**policy.sources, "state_path": "--state"})
     _print_policy(console, policy)
     findings = check_all(policy.path)
     for finding in findings:
-        console.print(f"{_MARKS[finding.verdict]} {finding.text}", highlight=False, soft_wrap=True)
+        console.print(text(_MARKS[finding.verdict], finding.text), soft_wrap=True)
         if finding.advice:
-            console.print(f"     -> {finding.advice}", highlight=False, soft_wrap=True)
+            console.print(f"     -> {finding.advice}", soft_wrap=True)
     bad = sum(finding.verdict == "bad" for finding in findings)
     console.print()
-    console.print("all is well" if not bad else f"[red]{bad} of {len(findings)} checks failed[/]", highlight=False)
+    console.print("all is well" if not bad else text((f"{bad} of {len(findings)} checks failed", "red")))
     sys.exit(1 if bad else 0)
 
 
@@ -48,19 +56,26 @@ def _shown(policy: Policy, knob: str) -> str:
     value = getattr(policy, knob)
     if knob == "keys":
         return ", ".join(value)
-    if value is not None:
-        return str(value)
-    return {"state_path": str(policy.path), "burst": "= requests_per_minute", "provider": "default"}.get(knob, "off")
+    if knob == "burst" and not policy.requests_per_minute:
+        return "off (no requests_per_minute)"
+    if value is None:
+        return {"state_path": str(policy.path), "burst": "= requests_per_minute", "provider": "default"}.get(knob, "off")
+    if value == 0:
+        return _OFF.get(knob, str(value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _print_policy(console: Console, policy: Policy) -> None:
-    from rich import box  # noqa: PLC0415 - rich loads slowly
-    from rich.table import Table  # noqa: PLC0415 - likewise
-
-    table = Table(box=box.SIMPLE, pad_edge=False)
-    for name in ("knob", "value", "from"):
-        table.add_column(name, overflow="fold")
-    for knob in (field for field in policy.__struct_fields__ if field != "sources"):
-        shown = _shown(policy, knob)
-        table.add_row(knob, shown, policy.sources.get(knob, "default"))
-    console.print(table)
+    rows = [("knob", "value", "from")]
+    rows += [
+        (knob, _shown(policy, knob), policy.sources.get(knob, "default"))
+        for knob in policy.__struct_fields__
+        if knob != "sources"
+    ]
+    # No table: it would break the ledger's path in the middle of a word. A long value moves only its own line's rest.
+    knobs = max(len(knob) for knob, _, _ in rows)
+    values = min(max(len(value) for knob, value, _ in rows if knob != "state_path"), _WIDEST)
+    for number, (knob, value, source) in enumerate(rows):
+        line = f"{knob:<{knobs}}  {value:<{values}}  {source}"
+        console.print(text((line, "bold")) if not number else line, soft_wrap=True)
+    console.print()

@@ -15,7 +15,7 @@ from llm_sched.mailroom import FileMailroom
 from llm_sched.model import State, Transition
 from llm_sched.recovery import recover
 from llm_sched.rules import transitions
-from llm_sched.snapshot import read_snapshot
+from llm_sched.snapshot import EXPLAINED, read_snapshot
 from llm_sched.store import BusyError
 from llm_sched.store.file import FileStore, folder_of
 
@@ -37,7 +37,9 @@ def reset(state: Path | None, *, yes: bool, force: bool) -> None:
         click.echo(f"{snapshot.path}: no ledger, nothing to do")
         return
     if snapshot.state in {"newer", "foreign"}:
-        raise LedgerError(f"{snapshot.path} is {snapshot.state}, it is left alone; delete it yourself if you mean it")
+        raise LedgerError(
+            f"{snapshot.path}: {EXPLAINED[snapshot.state]}. Delete it yourself if you mean it", path=snapshot.path
+        )
     if not yes:
         held = sum(bucket.in_flight for bucket in snapshot.buckets)
         click.confirm(f"Empty {snapshot.path} ({len(snapshot.buckets)} buckets, {held} slots held)?", abort=True)

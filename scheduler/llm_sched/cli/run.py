@@ -12,7 +12,7 @@ from types import FrameType
 import click
 from msgspec.structs import replace
 
-from llm_sched.cli.options import state_option
+from llm_sched.cli.options import seconds, state_option
 from llm_sched.config import Policy
 from llm_sched.errors import SlotTimeout
 from llm_sched.inheritance import VARIABLE
@@ -27,7 +27,14 @@ EXIT_TIMEOUT = 75
 @click.option("--provider", help="Label of the provider; default: MAS_LLM_SCHEDULER_PROVIDER, else `default`.")
 @click.option("--model", help="Name of the model; default: `default`.")
 @click.option("--user", help="Label of the user, also for the command, unless MAS_LLM_SCHEDULER_USER is set.")
-@click.option("--timeout", "timeout_s", type=float, help="Longest wait for the slot in seconds; default: the policy's 300.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    metavar="SECONDS",
+    type=click.FloatRange(0),
+    callback=seconds,
+    help="Longest wait for the slot, 0 = try once, inf = for ever; default: the policy's 300.",
+)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(
     state: Path | None,
@@ -55,6 +62,9 @@ def run(
     except SlotTimeout as error:
         click.echo(f"llm-sched: {error}", err=True)
         sys.exit(EXIT_TIMEOUT)
+    except KeyboardInterrupt:
+        click.echo("llm-sched: interrupted while waiting for a slot; the command was not run", err=True)
+        sys.exit(128 + signal.SIGINT)
     with slot:
         lease, value = scheduler.lease(slot)
         environment = {**os.environ, VARIABLE: value, "MAS_LLM_SCHEDULER_STATE": str(policy.path)}

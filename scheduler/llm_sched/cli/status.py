@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from llm_sched.cli.options import state_option
-from llm_sched.snapshot import read_snapshot
+from llm_sched.cli.output import console as new_console
+from llm_sched.cli.output import text
+from llm_sched.snapshot import EXPLAINED, read_snapshot
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,13 +19,7 @@ if TYPE_CHECKING:
 
     from llm_sched.snapshot import BucketView, Snapshot
 
-_STATES = {
-    "absent": "no ledger yet: nobody has asked for a slot",
-    "corrupt": "unreadable; the next call sets it aside and makes it again from what the living hold",
-    "newer": "written by a newer llm-sched; upgrade this one",
-    "foreign": "JSON, but no ledger of llm-sched; it is left alone",
-}
-_REASONS = {"in_flight": "a slot", "rate": "a rate token", "policy": "another process's stricter policy", "none": "its turn"}
+_REASONS = {"in_flight": "a slot", "rate": "a token", "policy": "a stricter policy", "none": "its turn"}
 
 
 @click.command()
@@ -38,12 +34,10 @@ def status(state: Path | None, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(snapshot.to_dict(), indent=2))
         return
-    from rich.console import Console  # noqa: PLC0415 - not for scripts that want JSON
-
-    console = Console()
-    console.print(f"[bold]{snapshot.path}[/]", highlight=False, soft_wrap=True)
+    console = new_console()
+    console.print(text((snapshot.path, "bold")), soft_wrap=True)
     if snapshot.state != "live":
-        console.print(_STATES[snapshot.state], highlight=False)
+        console.print(EXPLAINED[snapshot.state])
         return
     _print_live(console, snapshot)
 
@@ -51,8 +45,11 @@ def status(state: Path | None, *, as_json: bool) -> None:
 def _print_live(console: Console, snapshot: Snapshot) -> None:
     living = sum(owner.alive for owner in snapshot.owners)
     dead = len(snapshot.owners) - living
-    text = f"{_plural(living, 'process', 'processes')}, last change {_ago(snapshot.age_s or 0.0)} ago"
-    console.print(text + (f", [yellow]{dead} dead[/] (their slots go to the next who asks)" if dead else ""), highlight=False)
+    line = f"{_plural(living, 'process', 'processes')}, last change {_ago(snapshot.age_s or 0.0)} ago"
+    if dead:
+        console.print(text(line + ", ", (f"{dead} dead", "yellow"), " (their slots go to the next who asks)"))
+    else:
+        console.print(line)
     if not snapshot.buckets:
         console.print("no bucket in use")
     for bucket in snapshot.buckets:
@@ -63,41 +60,53 @@ def _print_live(console: Console, snapshot: Snapshot) -> None:
 def _print_bucket(console: Console, bucket: BucketView) -> None:
     # A cap belongs to those who hold or wait; where nobody does there is none to show.
     cap = f"/{bucket.max_in_flight or 'no cap'}" if bucket.policies else ""
-    line = f"[bold]{bucket.name}[/]  {bucket.in_flight}{cap} in flight, {bucket.waiting} waiting"
+    line = f"  {bucket.in_flight}{cap} in flight, {bucket.waiting} waiting"
     if bucket.rate_available is not None:
         line += f", {bucket.rate_available:.0f} of {bucket.burst:g} tokens left at {bucket.requests_per_minute:g}/min"
         if bucket.rate_next_s:
             line += f" (next in {bucket.rate_next_s:.1f} s)"
-    console.print(line, highlight=False)
+    console.print(text((bucket.name, "bold"), line))
     if bucket.holders or bucket.waiters:
         console.print(_table(bucket))
     totals = bucket.totals
     mean = totals.wait_s / totals.granted if totals.granted else 0.0
-    console.print(
-        f"  so far: {totals.granted} granted after {mean:.2f} s on average, {totals.timed_out} timed out, "
+    _print_indented(
+        console,
+        f"so far: {totals.granted} granted after {mean:.2f} s on average, {totals.timed_out} timed out, "
         f"{totals.canceled} canceled, {totals.reclaimed} taken back from the dead",
-        highlight=False,
     )
     if len({(each.max_in_flight, each.requests_per_minute, each.burst) for each in bucket.policies}) > 1:
         wanted = ", ".join(
             f"pid {each.pid}: {each.max_in_flight} at {each.requests_per_minute:g}/min" for each in bucket.policies
         )
-        console.print(f"  [yellow]policies disagree[/], the strictest holds: {wanted}", highlight=False)
+        _print_indented(console, ("policies disagree", "yellow"), f", the strictest holds: {wanted}")
+
+
+def _print_indented(console: Console, *parts: str | tuple[str, str]) -> None:
+    from rich.padding import Padding  # noqa: PLC0415 - not for scripts that want JSON
+
+    console.print(Padding(text(*parts), (0, 0, 0, 2), expand=False))
 
 
 def _table(bucket: BucketView) -> object:
     from rich import box  # noqa: PLC0415 - not for scripts that want JSON
     from rich.table import Table  # noqa: PLC0415 - likewise
 
-    table = Table(box=box.SIMPLE, pad_edge=False)
+    table = Table(box=box.SIMPLE, pad_edge=False, padding=(0, 1, 0, 0))
     for name in ("", "pid", "user", "since", "waited", "command"):
-        table.add_column(name, justify="right" if name in {"pid", "since", "waited"} else "left")
+        # Where there is too little room, the texts of users are cut; each caller has one line.
+        table.add_column(
+            name, justify="right" if name in {"pid", "since", "waited"} else "left", no_wrap=name not in {"user", "command"}
+        )
     for holder in bucket.holders:
-        label = "[red]holds, overdue[/]" if holder.overdue else "[green]holds[/]"
-        table.add_row(label, str(holder.pid), holder.user, _ago(holder.held_s), _ago(holder.waited_s), holder.command)
+        label = text(("holds, overdue", "red")) if holder.overdue else text(("holds", "green"))
+        user, command = text(holder.user, one_line=True), text(holder.command, one_line=True)
+        table.add_row(label, str(holder.pid), user, _ago(holder.held_s), _ago(holder.waited_s), command)
     for waiter in bucket.waiters:
-        label = f"waits at {waiter.position} x{waiter.count} for {_REASONS[waiter.waiting_for]}"
-        table.add_row(label, str(waiter.pid), waiter.user, _ago(waiter.oldest_wait_s), "", waiter.command)
+        count = f" x{waiter.count}" if waiter.count > 1 else ""
+        label = text(f"waits at {waiter.position}{count} for {_REASONS[waiter.waiting_for]}")
+        user, command = text(waiter.user, one_line=True), text(waiter.command, one_line=True)
+        table.add_row(label, str(waiter.pid), user, _ago(waiter.oldest_wait_s), "", command)
     return table
 
 

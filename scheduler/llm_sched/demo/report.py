@@ -52,7 +52,7 @@ def _rows(summary: Summary) -> list[tuple[str, str]]:
         ("bucket", summary.bucket or ("none: --no-scheduler" if not summary.scheduled else "-")),
         ("calls", calls),
         ("errors", errors + example),
-        ("peak at once", f"{summary.peak} of {summary.max_in_flight} allowed, {WITNESSES[summary.witness]}"),
+        ("peak at once", f"{summary.peak} of {summary.max_in_flight} allowed, {WITNESSES[summary.witness]}{_with(summary)}"),
     ]
     if summary.requests_per_minute:
         limit = f"{summary.requests_per_minute:g} a minute and a burst of as many allowed"
@@ -70,6 +70,11 @@ def _rows(summary: Summary) -> list[tuple[str, str]]:
         shares = f"{summary.slots_in_use:.1%} of the time; the provider was {summary.provider_busy:.1%} busy"
         rows.append(("slots in use", shares))
     return rows
+
+
+def _with(summary: Summary) -> str:
+    """A peak above what was allowed needs a word: who is refused has arrived all the same."""
+    return ", the refused ones included" if summary.refused and summary.witness == "provider" else ""
 
 
 def _gaps(gaps: Gaps) -> str:

@@ -1,6 +1,6 @@
 """The live display: a table on a terminal, a line now and then elsewhere."""
 
-# Law: views in, text out. It may read no ledger, no provider and no worker.
+# Law: views in, text out, and as `Text`: names and URLs may look like markup. It may read no ledger, no provider and no worker.
 
 from __future__ import annotations
 
@@ -90,11 +90,11 @@ class LineScreen:
             return
         self._due = self._clock() + LINE_EVERY_S
         self._last = text
-        self._console.print(text, highlight=False, soft_wrap=True)
+        self._console.print(Text(text), highlight=False, soft_wrap=True)
 
     def __enter__(self) -> Self:
         """Print the first line."""
-        self._console.print(self._title, highlight=False, soft_wrap=True)
+        self._console.print(Text(self._title), highlight=False, soft_wrap=True)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

@@ -257,6 +257,8 @@ def explain(error: OSError, path: Path) -> LedgerError:
         errno.EROFS: "the file system is read-only: set MAS_LLM_SCHEDULER_STATE (state_path) to a writable file",
         errno.EACCES: "no permission: set MAS_LLM_SCHEDULER_STATE (state_path) to a file of your own, or share it through a "
         "setgid folder that the group may write",
+        errno.ENOENT: f"a folder of that path is not there and cannot be made: {elsewhere}",
+        errno.EPERM: f"that is not permitted there: {elsewhere}",
         errno.ENOTDIR: f"a part of the path is no folder: {elsewhere}",
         errno.EEXIST: f"a file stands where a folder is needed: {elsewhere}",
         errno.EISDIR: f"it is a folder: {elsewhere}",
