@@ -5,8 +5,7 @@ from llm_sched.default import install, llm_slot
 from llm_sched.errors import ConfigError, LedgerError, SchedulerError, SlotTimeout
 from llm_sched.scheduler import Scheduler, Slot
 from llm_sched.snapshot import Snapshot, read_snapshot
-
-__version__ = "0.1.0"
+from llm_sched.version import __version__
 
 __all__ = [
     "ConfigError",
