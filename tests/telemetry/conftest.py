@@ -6,10 +6,13 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from telemetry_crew import Crew
+from telemetry_sink import Sink
 from telemetry_stage import Stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 PREFIXES = ("OTEL_", "MAS_LLM_", "LLM_SCHED_", "XDG_CACHE", "TRACEPARENT", "TRACESTATE", "http_proxy", "HTTP_PROXY")
 
@@ -26,3 +29,24 @@ def stage() -> Iterator[Stage]:
     stage = Stage()
     yield stage
     stage.close()
+
+
+@pytest.fixture
+def sink() -> Iterator[Sink]:
+    """Where telemetry arrives."""
+    sink = Sink()
+    yield sink
+    sink.close()
+
+
+@pytest.fixture
+def crew(tmp_path: Path, sink: Sink) -> Iterator[Crew]:
+    """Children that send to the sink; ended and reaped afterwards."""
+    environment = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": sink.endpoint,
+        "OTEL_METRIC_EXPORT_INTERVAL": "150",
+        "OTEL_BSP_SCHEDULE_DELAY": "100",
+    }
+    crew = Crew(tmp_path, environment)
+    yield crew
+    crew.clear_away()

@@ -23,9 +23,11 @@ def configured() -> OTelObserver | None:
         return _attached[0]
     if not is_configured() or os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return None
-    from llm_sched.telemetry.otel import OTelObserver  # noqa: PLC0415 - it imports the API
+    from llm_sched.telemetry import endings  # noqa: PLC0415 - it imports the API
+    from llm_sched.telemetry.otel import OTelObserver  # noqa: PLC0415 - likewise
 
     _attached.append(OTelObserver())  # two threads may, and then the second is not used: no lock, which a fork could catch
+    endings.at_children_s_ends()
     return _attached[0]
 
 

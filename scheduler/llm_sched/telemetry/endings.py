@@ -15,6 +15,8 @@ from functools import partial
 from multiprocessing import process, util
 from typing import TYPE_CHECKING, Protocol
 
+from opentelemetry import metrics, trace
+
 from llm_sched.telemetry.otel import end_all
 
 if TYPE_CHECKING:
@@ -68,39 +70,31 @@ def bounded(jobs: Sequence[Callable[[], object]], timeout_s: float) -> bool:
 
 
 def at_every_end(target: Flushable) -> None:
-    """Have `target` shut down when this process ends, and flushed when a process that it forks ends."""
+    """Have `target` shut down when this process ends."""
     _all.append(target)
     if not _hooked:
         _hooked.append(os.getpid())
         atexit.register(_at_exit)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=_after_fork)
-        in_children(_at_exit)
         _on_sigterm()
 
 
-class _Child:
-    """What multiprocessing remembers between a process and its children."""
-
-    def __init__(self, job: Callable[[], None]) -> None:
-        self.job = job
-
-
-_kept: list[_Child] = []
-"""multiprocessing remembers them only weakly."""
-
-
-def in_children(job: Callable[[], None]) -> None:
-    """Run `job` when a child of multiprocessing ends, whichever way it was started: such a child runs no exit handlers."""
-    child = _Child(job)
-    _kept.append(child)
-    util.register_after_fork(child, _finalize)
+def at_children_s_ends() -> None:
+    """Have the global providers flushed when a child of multiprocessing ends, this one or a later: it runs no exit handlers."""
+    util.register_after_fork(_flush_all, _finalize)  # remembered weakly, so it is given something that lasts
     if process.parent_process() is not None:
-        _finalize(child)
+        _finalize(_flush_all)
 
 
-def _finalize(child: _Child) -> None:
-    util.Finalize(None, child.job, exitpriority=-1)  # after the schedulers have given everything back
+def _finalize(job: Callable[[], None]) -> None:
+    util.Finalize(None, job, exitpriority=-1)  # after the schedulers have given everything back
+
+
+def _flush_all() -> None:
+    end_all()
+    providers = (trace.get_tracer_provider(), metrics.get_meter_provider())
+    bounded([each.force_flush for each in providers if hasattr(each, "force_flush")], _PATIENCE_S)  # the API's have none
 
 
 def _at_exit() -> None:

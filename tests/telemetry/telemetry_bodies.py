@@ -1,0 +1,138 @@
+"""What child processes do: call a provider that counts, under telemetry, and end in every way there is."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from llm_sched import Policy, Scheduler
+from llm_sched.telemetry import setup
+
+if TYPE_CHECKING:
+    from multiprocessing.context import BaseContext
+
+BUCKET = "openai/gpt-4o"
+
+
+class Place:
+    """A ledger and the provider that is called: a file that gets one byte a call, whoever makes it."""
+
+    def __init__(self, folder: str, cap: int) -> None:
+        self._provider = Path(folder) / "provider"
+        self.scheduler = Scheduler(Policy(max_in_flight=cap, state_path=Path(folder) / "ledger.json"))
+
+    def call(self, times: int = 1) -> None:
+        """Call the provider, each time in a slot."""
+        for _ in range(times):
+            with self.scheduler.slot(provider="openai", model="gpt-4o"), self._provider.open("ab") as file:
+                file.write(b".")
+
+
+_place: list[Place] = []
+
+
+def place_in(folder: str, cap: int = 2) -> Place:
+    """The process's place; a forked child goes on with its parent's."""
+    if not _place:
+        _place.append(Place(folder, cap))
+    return _place[0]
+
+
+def say(word: str) -> None:
+    """Tell the test, and wait for its answer."""
+    sys.stdout.write(f"{word}\n")
+    sys.stdout.flush()
+    sys.stdin.readline()
+
+
+def work(folder: str, times: int) -> None:
+    """A worker that just ends."""
+    setup()
+    place_in(folder).call(times)
+
+
+def hold(folder: str, times: int) -> None:
+    """A worker that holds one slot until it is told to go on, or is killed."""
+    telemetry = setup()
+    place = place_in(folder)
+    place.call(times)
+    with place.scheduler.slot(provider="openai", model="gpt-4o"):
+        telemetry.flush()
+        say("holds")
+
+
+def fork(folder: str, times: int, children: int) -> None:
+    """Calls, forks children that call, and calls again."""
+    telemetry = setup()
+    place = place_in(folder)
+    place.call(times)
+    telemetry.flush()
+    pids = []
+    for _ in range(children):
+        pid = os.fork()
+        if not pid:
+            place.call(times)
+            sys.exit()
+        pids.append(pid)
+    place.call(times)
+    for pid in pids:
+        assert os.waitpid(pid, 0)[1] == 0
+
+
+def _task(folder: str, times: int) -> int:
+    setup()
+    place_in(folder).call(times)
+    return os.getpid()
+
+
+def pool(folder: str, times: int, children: int, method: str) -> None:
+    """A pool, which ends its workers with SIGTERM."""
+    setup()
+    place_in(folder).call(times)
+    with multiprocessing.get_context(method).Pool(children) as workers:
+        workers.starmap(_task, [(folder, times)] * children * 2)
+    place_in(folder).call(times)
+
+
+def processes(folder: str, times: int, children: int, method: str) -> None:
+    """Children of multiprocessing, which run no exit handlers."""
+    setup()
+    place_in(folder).call(times)
+    context: BaseContext = multiprocessing.get_context(method)
+    started: list[Any] = [context.Process(target=_task, args=(folder, times)) for _ in range(children)]  # type: ignore[attr-defined]
+    for each in started:
+        each.start()
+    for each in started:
+        each.join()
+        assert each.exitcode == 0
+
+
+def own_sdk(folder: str, times: int, children: int, endpoint: str) -> None:
+    """A program that has configured the SDK itself, and knows nothing of our telemetry; it forks, too."""
+    from opentelemetry import metrics, trace  # noqa: PLC0415
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter  # noqa: PLC0415
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
+    from opentelemetry.sdk.metrics import MeterProvider  # noqa: PLC0415
+    from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader  # noqa: PLC0415
+    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
+
+    tracers = TracerProvider()
+    tracers.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(f"{endpoint}/v1/traces")))
+    trace.set_tracer_provider(tracers)
+    metrics.set_meter_provider(
+        MeterProvider([PeriodicExportingMetricReader(OTLPMetricExporter(f"{endpoint}/v1/metrics"), 60_000)])
+    )
+    place = place_in(folder)
+    place.call(times)
+    context: Any = multiprocessing.get_context("fork")
+    started = [context.Process(target=place.call, args=(times,)) for _ in range(children)]
+    for each in started:
+        each.start()
+    for each in started:
+        each.join()
+        assert each.exitcode == 0
+    place.call(times)
