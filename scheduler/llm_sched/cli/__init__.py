@@ -13,6 +13,7 @@ from llm_sched.errors import SchedulerError
 COMMANDS = {
     "demo": "Watch real OpenAI clients in several processes share a few slots; needs no key.",
     "doctor": "Check that this machine can keep the promises, and show the policy as it is resolved.",
+    "export": "Report the ledger to OpenTelemetry and Prometheus; one for the whole machine.",
     "reset": "Empty the ledger.",
     "run": "Run a command while holding one slot: pacing for scripts in any language.",
     "status": "Show who holds slots and who waits.",

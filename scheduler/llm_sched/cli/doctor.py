@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import replace
 
-from llm_sched.checks import check_all
+from llm_sched.checks import check_all, check_telemetry
 from llm_sched.cli.options import state_option
 from llm_sched.config import Policy
 
@@ -33,7 +33,7 @@ def doctor(state: Path | None) -> None:
     if state:
         policy = replace(policy, state_path=state.absolute(), sources={**policy.sources, "state_path": "--state"})
     _print_policy(console, policy)
-    findings = check_all(policy.path)
+    findings = [*check_all(policy.path), check_telemetry()]
     for finding in findings:
         console.print(f"{_MARKS[finding.verdict]} {finding.text}", highlight=False, soft_wrap=True)
         if finding.advice:

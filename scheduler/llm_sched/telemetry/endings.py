@@ -13,7 +13,7 @@ import threading
 import time
 from functools import partial
 from multiprocessing import process, util
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from opentelemetry import metrics, trace
 
@@ -93,7 +93,11 @@ def _finalize(job: Callable[[], None]) -> None:
 
 def _flush_all() -> None:
     end_all()
-    providers = (trace.get_tracer_provider(), metrics.get_meter_provider())
+    if _all:
+        for target in _all:
+            target.flush(_PATIENCE_S)
+        return
+    providers: tuple[Any, ...] = (trace.get_tracer_provider(), metrics.get_meter_provider())  # the program's
     bounded([each.force_flush for each in providers if hasattr(each, "force_flush")], _PATIENCE_S)  # the API's have none
 
 

@@ -32,6 +32,8 @@ SERVER_ADDRESS = "server.address"
 SERVER_PORT = "server.port"
 
 SPAN_ACQUIRE = "llm_scheduler.acquire"
+SPAN_DEMO_CALL = "llm_scheduler.demo.call"
+"""Around each call of `llm-sched demo`, so that its traces show the wait beside the call."""
 EVENT_QUEUED = "queued"
 EVENT_GRANTED = "granted"
 EVENT_RATE_LIMITED = "rate_limited"

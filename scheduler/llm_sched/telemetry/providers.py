@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry import metrics, trace
 from opentelemetry.sdk.metrics import MeterProvider
@@ -21,18 +20,16 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from llm_sched.errors import ConfigError
 from llm_sched.telemetry import forks
 from llm_sched.telemetry.endings import at_every_end, bounded
+from llm_sched.telemetry.endpoint import GRPC, HTTP, checked, protocol_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-Signal = Literal["traces", "metrics"]
-
-GRPC_PORT = 4317
-"""OTLP over gRPC; 4318 is OTLP over HTTP (OpenTelemetry's protocol specification)."""
+    from llm_sched.telemetry.endpoint import Signal
 
 
 class Providers:
-    """A tracer and a meter provider of ours.
+    """What we have set up: spans and metrics, flushed together.
 
     Args:
         tracers: has our spans.
@@ -47,7 +44,7 @@ class Providers:
 
     def flush(self, timeout_s: float) -> bool:
         """Send what was recorded, within `timeout_s`."""
-        return bounded([each.force_flush for each in (self._tracers, self._meters) if each], timeout_s)
+        return self._over or bounded([each.force_flush for each in (self._tracers, self._meters) if each], timeout_s)
 
     def shutdown(self, timeout_s: float) -> bool:
         """Send what was recorded and stop, within `timeout_s`."""
@@ -174,55 +171,16 @@ def otlp_exporter(signal: Signal, endpoint: str | None) -> Any:  # noqa: ANN401 
     """
     base = checked(endpoint) if endpoint is not None else None
     protocol = protocol_of(signal, base)
-    if protocol == "grpc":
+    if protocol == GRPC:
         found = _load(signal, "otlp_proto_grpc")
         if found is None:
             reason = "OTLP over gRPC needs `pip install 'llm-sched[telemetry]'`; or use HTTP, usually port 4318"
             raise _error("OTEL_EXPORTER_OTLP_PROTOCOL", protocol, reason)
         return PerProcess(found, **({"endpoint": base} if base else {}))
     found = _load(signal, "otlp_proto_http")
-    if found is None or protocol != "http/protobuf":
+    if found is None or protocol != HTTP:
         raise _error("OTEL_EXPORTER_OTLP_PROTOCOL", protocol, "must be `http/protobuf` or `grpc`")
     return PerProcess(found, **({"endpoint": f"{base}/v1/{signal}"} if base else {}))
-
-
-def endpoint_of(signal: Signal) -> str:
-    """Where the variables send a signal: a URL, for HTTP with its path."""
-    own = os.environ.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_ENDPOINT")
-    if own:
-        return own
-    base = os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT")
-    if protocol_of(signal, None) == "grpc":
-        return base or f"http://localhost:{GRPC_PORT}"
-    return f"{(base or 'http://localhost:4318').rstrip('/')}/v1/{signal}"
-
-
-def protocol_of(signal: Signal, endpoint: str | None) -> str:
-    """`grpc` or `http/protobuf`: what the variables say, else what the port says, else HTTP, the specification's default."""
-    named = os.environ.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL") or os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL")
-    if named and endpoint is None:
-        return named.strip()
-    specific = os.environ.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_ENDPOINT")
-    where = endpoint or specific or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or ""
-    return "grpc" if urlsplit(where).netloc.endswith(f":{GRPC_PORT}") else "http/protobuf"
-
-
-def checked(endpoint: str) -> str:
-    """An endpoint without its last slash.
-
-    Raises:
-        ConfigError: it is no URL of a server.
-
-    """
-    try:
-        parts = urlsplit(endpoint)
-        good = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        good = False
-    if not good:
-        reason = "must be a URL such as http://localhost:4318"
-        raise ConfigError(f"endpoint={endpoint!r}: {reason}", knob="endpoint", value=repr(endpoint), source="argument")
-    return endpoint.rstrip("/")
 
 
 class PerProcess:
