@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from telemetry_crew import Crew
+from telemetry_rotel import Collector
 from telemetry_sink import Sink
 from telemetry_stage import Stage
 
@@ -50,3 +51,11 @@ def crew(tmp_path: Path, sink: Sink) -> Iterator[Crew]:
     crew = Crew(tmp_path, environment)
     yield crew
     crew.clear_away()
+
+
+@pytest.fixture
+def collector(tmp_path: Path, sink: Sink) -> Iterator[Collector]:
+    """A real collector in front of the sink."""
+    collector = Collector(tmp_path, sink.endpoint)
+    yield collector
+    collector.close()

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llm_sched import Policy, Scheduler
+from llm_sched import Policy, Scheduler, SlotTimeout
 from llm_sched.telemetry import setup
 
 if TYPE_CHECKING:
     from multiprocessing.context import BaseContext
 
-BUCKET = "openai/gpt-4o"
+
+def program_span(name: str) -> Any:
+    """A span of the program's own."""
+    from opentelemetry import trace  # noqa: PLC0415 - some bodies must not load it before the SDK is configured
+
+    return trace.get_tracer("program").start_as_current_span(name)
 
 
 class Place:
@@ -136,3 +143,24 @@ def own_sdk(folder: str, times: int, children: int, endpoint: str) -> None:
         each.join()
         assert each.exitcode == 0
     place.call(times)
+
+
+def contend(folder: str, times: int, name: str) -> None:
+    """Several threads that want one slot, each under a span of the program's own; then one request that times out."""
+    telemetry = setup(service_name=name)
+    place = place_in(folder, cap=1)
+    say("ready")
+
+    def lane() -> None:
+        for _ in range(times):
+            with program_span("chat"):
+                place.call()
+
+    threads = [threading.Thread(target=lane) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with program_span("hold"), place.scheduler.slot(provider="openai", model="gpt-4o"), contextlib.suppress(SlotTimeout):
+        place.scheduler.acquire(provider="openai", model="gpt-4o", timeout_s=0)
+    telemetry.flush()

@@ -6,11 +6,11 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import urllib.request
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from telemetry_commands import MAIN
 from telemetry_stage import BUCKET, until
 
 from llm_sched import Policy, Scheduler
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from telemetry_sink import Sink
 
 OPENAI = {"provider": "openai", "model": "gpt-4o"}
-MAIN = [sys.executable, "-c", "from llm_sched.cli import main; main()"]
 
 
 class Exporter:
