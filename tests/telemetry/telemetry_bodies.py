@@ -71,6 +71,12 @@ def hold(folder: str, times: int) -> None:
         say("holds")
 
 
+def hold_quietly(folder: str) -> None:
+    """Holds a slot, without telemetry, until it is told to go on, or is killed."""
+    with place_in(folder).scheduler.slot(provider="openai", model="gpt-4o"):
+        say("holds")
+
+
 def fork(folder: str, times: int, children: int) -> None:
     """Calls, forks children that call, and calls again."""
     telemetry = setup()
@@ -164,3 +170,37 @@ def contend(folder: str, times: int, name: str) -> None:
     with program_span("hold"), place.scheduler.slot(provider="openai", model="gpt-4o"), contextlib.suppress(SlotTimeout):
         place.scheduler.acquire(provider="openai", model="gpt-4o", timeout_s=0)
     telemetry.flush()
+
+
+def scraped(folder: str) -> None:
+    """A program with an SDK of its own that Prometheus asks; it makes every metric move until it is told to end."""
+    from opentelemetry import metrics  # noqa: PLC0415
+    from opentelemetry.exporter.prometheus import PrometheusMetricReader  # noqa: PLC0415
+    from opentelemetry.sdk.metrics import MeterProvider  # noqa: PLC0415
+    from prometheus_client import CollectorRegistry, start_http_server  # noqa: PLC0415
+
+    registry = CollectorRegistry()
+    metrics.set_meter_provider(MeterProvider([PrometheusMetricReader(scope_info_enabled=False, registry=registry)]))
+    server, _ = start_http_server(0, "127.0.0.1", registry)
+    ended = threading.Event()
+    threads = [threading.Thread(target=_contend, args=(folder, ended, lane)) for lane in range(4)]
+    for thread in threads:
+        thread.start()
+    say(str(server.server_port))
+    ended.set()
+    for thread in threads:
+        thread.join()
+
+
+def _contend(folder: str, ended: threading.Event, lane: int) -> None:
+    state = Path(folder) / "ledger.json"
+    capped = Scheduler(Policy(max_in_flight=2, state_path=state))
+    rated = Scheduler(Policy(max_in_flight=2, requests_per_minute=600, burst=1, state_path=state))
+    while not ended.is_set():
+        with contextlib.suppress(SlotTimeout, ZeroDivisionError), capped.slot(provider="openai", model="gpt-4o"):
+            ended.wait(0.02)
+            if not lane:
+                raise ZeroDivisionError
+            capped.acquire(provider="openai", model="gpt-4o", timeout_s=0.001).release()
+        with rated.slot(provider="rated", model="m"):
+            pass

@@ -27,11 +27,16 @@ class Child:
             text=True,
         )
 
+    def line(self) -> str:
+        """The next line that it says."""
+        assert self._process.stdout
+        line = self._process.stdout.readline().strip()
+        assert line, self._process.communicate(timeout=PATIENCE_S)
+        return line
+
     def hear(self, word: str) -> None:
         """Wait until it says so."""
-        assert self._process.stdout
-        heard = self._process.stdout.readline().strip()
-        assert heard == word, self._process.communicate(timeout=PATIENCE_S)
+        assert self.line() == word
 
     def tell(self) -> None:
         """Let it go on."""

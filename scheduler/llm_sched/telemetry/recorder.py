@@ -172,7 +172,14 @@ class Recorder:
     def _counted(self, counter: Instrument) -> _Callback:
         def observe(_options: CallbackOptions) -> Iterable[Observation]:
             self._drain(_PATIENCE_S)
-            return [Observation(count, dict(attributes)) for attributes, count in list(self._tally[counter].items())]
+            counts: dict[Attributes, int] = {}
+            if counter is not names.REQUESTS:
+                # From nothing to 1 is no increase to Prometheus, from 0 to 1 is.
+                counts = {
+                    ((names.BUCKET, name),): 0 for each in list(self._schedulers) for name in map(self._bucket, each.census())
+                }
+            counts.update(list(self._tally[counter].items()))
+            return [Observation(count, dict(attributes)) for attributes, count in counts.items()]
 
         return observe
 
