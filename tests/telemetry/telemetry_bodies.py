@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import multiprocessing
 import os
 import sys
 import threading
+import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llm_sched import Policy, Scheduler, SlotTimeout
+from llm_sched import Policy, Scheduler, Slot, SlotTimeout, install, llm_slot, read_snapshot
 from llm_sched.telemetry import setup
 
 if TYPE_CHECKING:
     from multiprocessing.context import BaseContext
+
+
+OPENAI = {"provider": "openai", "model": "gpt-4o"}
+QUESTION: list[Any] = [{"role": "user", "content": "Why?"}]
 
 
 def program_span(name: str) -> Any:
@@ -34,7 +41,7 @@ class Place:
     def call(self, times: int = 1) -> None:
         """Call the provider, each time in a slot."""
         for _ in range(times):
-            with self.scheduler.slot(provider="openai", model="gpt-4o"), self._provider.open("ab") as file:
+            with self.scheduler.slot(**OPENAI), self._provider.open("ab") as file:
                 file.write(b".")
 
 
@@ -66,14 +73,14 @@ def hold(folder: str, times: int) -> None:
     telemetry = setup()
     place = place_in(folder)
     place.call(times)
-    with place.scheduler.slot(provider="openai", model="gpt-4o"):
+    with place.scheduler.slot(**OPENAI):
         telemetry.flush()
         say("holds")
 
 
 def hold_quietly(folder: str) -> None:
     """Holds a slot, without telemetry, until it is told to go on, or is killed."""
-    with place_in(folder).scheduler.slot(provider="openai", model="gpt-4o"):
+    with place_in(folder).scheduler.slot(**OPENAI):
         say("holds")
 
 
@@ -167,8 +174,8 @@ def contend(folder: str, times: int, name: str) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    with program_span("hold"), place.scheduler.slot(provider="openai", model="gpt-4o"), contextlib.suppress(SlotTimeout):
-        place.scheduler.acquire(provider="openai", model="gpt-4o", timeout_s=0)
+    with program_span("hold"), place.scheduler.slot(**OPENAI), contextlib.suppress(SlotTimeout):
+        place.scheduler.acquire(**OPENAI, timeout_s=0)
     telemetry.flush()
 
 
@@ -197,10 +204,59 @@ def _contend(folder: str, ended: threading.Event, lane: int) -> None:
     capped = Scheduler(Policy(max_in_flight=2, state_path=state))
     rated = Scheduler(Policy(max_in_flight=2, requests_per_minute=600, burst=1, state_path=state))
     while not ended.is_set():
-        with contextlib.suppress(SlotTimeout, ZeroDivisionError), capped.slot(provider="openai", model="gpt-4o"):
+        with contextlib.suppress(SlotTimeout, ZeroDivisionError), capped.slot(**OPENAI):
             ended.wait(0.02)
             if not lane:
                 raise ZeroDivisionError
-            capped.acquire(provider="openai", model="gpt-4o", timeout_s=0.001).release()
+            capped.acquire(**OPENAI, timeout_s=0.001).release()
         with rated.slot(provider="rated", model="m"):
             pass
+
+
+def instrumented(folder: str, style: str) -> None:
+    """A chat call through the openai SDK with the instrumentations of openai and httpx, which has to wait for its slot."""
+    from opentelemetry.instrumentation.genai.openai import OpenAIInstrumentor  # noqa: PLC0415
+    from opentelemetry.instrumentation.httpx import HTTPX2ClientInstrumentor, HTTPXClientInstrumentor  # noqa: PLC0415
+
+    from llm_sched.demo.provider import StubProvider  # noqa: PLC0415
+
+    setup()
+    OpenAIInstrumentor().instrument()
+    for name, instrumentor in (("httpx", HTTPXClientInstrumentor), ("httpx2", HTTPX2ClientInstrumentor)):
+        if find_spec(name):  # whichever this version of openai uses
+            instrumentor().instrument()
+    state = Path(folder) / "ledger.json"
+    install(Policy(max_in_flight=1, state_path=state))
+    holder = Scheduler(Policy(max_in_flight=1, state_path=state)).acquire(**OPENAI)
+    opener = threading.Thread(target=_release_when_somebody_waits, args=(holder, state))
+    opener.start()
+    with StubProvider(latency_s=0.01) as provider:
+        if style == "asyncio":
+            asyncio.run(_ask_async(provider.base_url))
+        else:
+            _ask(provider.base_url)
+    opener.join()
+
+
+def _release_when_somebody_waits(holder: Slot, state: Path) -> None:
+    while not any(bucket.waiting for bucket in read_snapshot(state).buckets):
+        time.sleep(0.001)
+    holder.release()
+
+
+def _ask(base_url: str) -> None:
+    import openai  # noqa: PLC0415
+
+    client = openai.OpenAI(base_url=base_url, api_key="any", max_retries=0)
+    with program_span("caller"), llm_slot(**OPENAI), llm_slot(**OPENAI):
+        client.chat.completions.create(model="gpt-4o", messages=QUESTION)
+    client.close()
+
+
+async def _ask_async(base_url: str) -> None:
+    import openai  # noqa: PLC0415
+
+    async with openai.AsyncOpenAI(base_url=base_url, api_key="any", max_retries=0) as client:
+        with program_span("caller"):
+            async with llm_slot(**OPENAI), llm_slot(**OPENAI):
+                await client.chat.completions.create(model="gpt-4o", messages=QUESTION)
