@@ -260,3 +260,27 @@ async def _ask_async(base_url: str) -> None:
         with program_span("caller"):
             async with llm_slot(**OPENAI), llm_slot(**OPENAI):
                 await client.chat.completions.create(model="gpt-4o", messages=QUESTION)
+
+
+def fork_in_a_storm(folder: str, times: int, children: int) -> None:
+    """Forks again and again while its own threads call; each child calls, too."""
+    setup()
+    place = place_in(folder)
+    ended = threading.Event()
+
+    def call_on() -> None:
+        while not ended.is_set():
+            place.call()
+
+    threads = [threading.Thread(target=call_on) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for _ in range(children):
+        pid = os.fork()
+        if not pid:
+            place.call(times)
+            sys.exit()
+        assert os.waitpid(pid, 0)[1] == 0
+    ended.set()
+    for thread in threads:
+        thread.join()

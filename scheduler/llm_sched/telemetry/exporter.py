@@ -15,7 +15,7 @@ import msgspec
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
-from opentelemetry.sdk.resources import SERVICE_INSTANCE_ID, SERVICE_NAME, Resource
+from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from prometheus_client import CollectorRegistry, start_http_server
 
 from llm_sched import host
@@ -142,4 +142,4 @@ class Exporter:
 def _resource(path: Path) -> Resource:
     """One name for the ledger, so that a new exporter goes on with the series of the one before."""
     ident = hashlib.sha256(f"{host.machine_id()}:{path}".encode()).hexdigest()[:16]
-    return Resource.create({SERVICE_NAME: SERVICE, SERVICE_INSTANCE_ID: f"ledger-{ident}", **forks.pid_attribute()})
+    return Resource.create({SERVICE_NAME: SERVICE, names.SERVICE_INSTANCE_ID: f"ledger-{ident}", **forks.pid_attribute()})

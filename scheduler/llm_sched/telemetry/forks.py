@@ -13,6 +13,8 @@ import threading
 from contextlib import suppress
 from typing import Any
 
+from llm_sched.telemetry.names import SERVICE_INSTANCE_ID
+
 
 def forget(meter_provider: object, scope: str) -> None:
     """In a forked child: drop what the parent recorded with the instruments of `scope`, and make the locks anew."""
@@ -29,11 +31,20 @@ def forget(meter_provider: object, scope: str) -> None:
                 del matches[instrument]
 
 
-def renew_pid(provider: object, resource: object) -> None:
-    """In a forked child: its resource has the parent's `process.pid`; merge `resource` over it."""
+def merge(provider: object, resource: object) -> None:
+    """Merge `resource` over that of a provider: a forked child has its parent's `process.pid`."""
     target: Any = provider
     with suppress(AttributeError):
         target._update_resource(resource)  # noqa: SLF001 - see the law
+
+
+def identify(provider: object, resource: object) -> None:
+    """Merge `resource` over that of a provider if it has no instance id: without one, processes cannot be told apart."""
+    target: Any = provider
+    with suppress(AttributeError):
+        own = getattr(target, "resource", None) or target._sdk_config.resource  # noqa: SLF001 - see the law
+        if SERVICE_INSTANCE_ID not in own.attributes:
+            merge(provider, resource)
 
 
 def pid_attribute() -> dict[str, int]:

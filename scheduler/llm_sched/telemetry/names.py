@@ -31,6 +31,9 @@ MODEL = "gen_ai.request.model"
 SERVER_ADDRESS = "server.address"
 SERVER_PORT = "server.port"
 
+SERVICE_INSTANCE_ID = "service.instance.id"
+"""OpenTelemetry's resource attribute that tells processes apart."""
+
 SPAN_ACQUIRE = "llm_scheduler.acquire"
 SPAN_DEMO_CALL = "llm_scheduler.demo.call"
 """Around each call of `llm-sched demo`, so that its traces show the wait beside the call."""

@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from llm_sched.errors import ConfigError
-from llm_sched.telemetry import forks
+from llm_sched.telemetry import forks, names
 from llm_sched.telemetry.endings import at_every_end, bounded
 from llm_sched.telemetry.endpoint import GRPC, HTTP, checked, protocol_of
 
@@ -57,7 +57,7 @@ class Providers:
         """In a forked child: the SDK has given it an instance id of its own; its pid is its own, too."""
         self._over = False
         for each in (self._tracers, self._meters):
-            forks.renew_pid(each, Resource(forks.pid_attribute()))
+            forks.merge(each, Resource(forks.pid_attribute()))
 
 
 def from_environment(endpoint: str | None, service_name: str) -> Providers:
@@ -112,6 +112,9 @@ def from_config_file(path: str) -> Providers | None:
     providers = Providers(
         tracers if isinstance(tracers, TracerProvider) else None, meters if isinstance(meters, MeterProvider) else None
     )
+    ident = Resource.create(forks.pid_attribute()).attributes[names.SERVICE_INSTANCE_ID]
+    for each in (tracers, meters):
+        forks.identify(each, Resource({names.SERVICE_INSTANCE_ID: ident, **forks.pid_attribute()}))
     at_every_end(providers)
     return providers
 
