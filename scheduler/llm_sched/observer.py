@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from llm_sched.calls import Call
     from llm_sched.model import Event
 
-MEASURED_ONE_IN = 8
+MEASURED_ONE_IN = 16
 """Of so many transactions one is measured: two histograms for every one would cost more than all the rest together."""
 
 

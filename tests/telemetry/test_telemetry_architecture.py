@@ -98,10 +98,10 @@ def test_names_are_unique_and_described() -> None:
 
 def test_the_words_for_a_sampled_histogram_are_true() -> None:
     """Their descriptions say how many transactions are measured."""
-    assert observer.MEASURED_ONE_IN == 8
+    assert observer.MEASURED_ONE_IN == 16
     for instrument in (names.LOCK_WAIT_DURATION, names.TRANSACTION_DURATION):
         assert "one " in instrument.description
-        assert "in eight" in instrument.description
+        assert "in sixteen" in instrument.description
 
 
 def test_only_the_set_up_knows_the_sdk_and_only_telemetry_the_api() -> None:

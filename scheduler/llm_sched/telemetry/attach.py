@@ -8,19 +8,34 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from llm_sched.telemetry.otel import OTelObserver
 
 _SIGNALS = (("opentelemetry.trace", "get_tracer_provider"), ("opentelemetry.metrics", "get_meter_provider"))
+_LOOK_EVERY_S = 0.01
+"""Where the API is loaded and not configured, a look costs a tenth of a call; so not at every one of a hot loop."""
+
+_looked_at = [float("-inf")]
 _attached: list[OTelObserver] = []
 
 
-def configured() -> OTelObserver | None:
-    """The process's observer that reports to OpenTelemetry's global providers; None while nobody has set any."""
+def configured(*, at_once: bool = False) -> OTelObserver | None:
+    """The process's observer that reports to OpenTelemetry's global providers; None while nobody has set any.
+
+    Args:
+        at_once: look even if that was done just now.
+    """
     if _attached:
         return _attached[0]
+    if _SIGNALS[0][0] not in sys.modules and _SIGNALS[1][0] not in sys.modules:
+        return None
+    now = time.monotonic()
+    if now - _looked_at[0] < _LOOK_EVERY_S and not at_once:
+        return None
+    _looked_at[0] = now
     if not is_configured() or os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return None
     from llm_sched.telemetry import endings  # noqa: PLC0415 - it imports the API

@@ -118,7 +118,7 @@ LOCK_WAIT_DURATION = Instrument(
     "llm_scheduler.lock.wait.duration",
     "histogram",
     "s",
-    "Time from wanting the ledger to having its lock and content; one transaction in eight is measured.",
+    "Time from wanting the ledger to having its lock and content; one transaction in sixteen is measured.",
     (),
     FINE_BOUNDARIES,
 )
@@ -126,7 +126,7 @@ TRANSACTION_DURATION = Instrument(
     "llm_scheduler.transaction.duration",
     "histogram",
     "s",
-    "Time of a whole transaction on the ledger, waiting for its lock included; one in eight is measured.",
+    "Time of a whole transaction on the ledger, waiting for its lock included; one in sixteen is measured.",
     (),
     FINE_BOUNDARIES,
 )

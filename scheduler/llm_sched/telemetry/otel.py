@@ -15,13 +15,14 @@ from opentelemetry import context, metrics, trace
 
 from llm_sched.errors import SlotTimeout
 from llm_sched.telemetry import forks, names
-from llm_sched.telemetry.recorder import Answer, Held, Measured, Reclaimed, recorder_for
+from llm_sched.telemetry.recorder import NOWHERE, Answer, Held, Measured, Reclaimed, recorder_for
 from llm_sched.telemetry.spans import WaitSpans, current_traceparent
 from llm_sched.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from opentelemetry.context import Context
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from llm_sched.model import Event
     from llm_sched.observer import Census
 
+_EXEMPLARY_S = 0.001
 _TAKEN_BACK = {"reclaimed", "overdue"}
 
 
@@ -78,18 +80,18 @@ class OTelObserver:
         """See `Listener`."""
         kind = limit_kind(call)
         self._spans.end(call, names.ACQUIRED, kind, call.waited_s)
-        self._recorder.note(Answer(call.bucket, self._user(call), names.ACQUIRED, kind, call.waited_s, context.get_current()))
+        self._recorder.note(Answer(call.bucket, self._user(call), names.ACQUIRED, kind, call.waited_s, _where(call.waited_s)))
 
     def failed(self, call: Call, error: BaseException, waited_s: float) -> None:
         """See `Listener`."""
         result, kind = result_of(error), limit_kind(call)
         self._spans.end(call, result, kind, waited_s, error)
-        self._recorder.note(Answer(call.bucket, self._user(call), result, kind, waited_s, context.get_current()))
+        self._recorder.note(Answer(call.bucket, self._user(call), result, kind, waited_s, _where(waited_s)))
         self._recorder.relieve()
 
     def released(self, call: Call, held_s: float, error: str) -> None:
         """See `Listener`."""
-        self._recorder.note(Held(call.bucket, self._user(call), held_s, error, context.get_current()))
+        self._recorder.note(Held(call.bucket, self._user(call), held_s, error, _where(held_s)))
         self._recorder.relieve()
 
     def _user(self, call: Call) -> str:
@@ -115,6 +117,11 @@ class OTelObserver:
         forks.forget(self._meter_provider or metrics.get_meter_provider(), names.SCOPE)
         self._recorder.after_fork()
         self._spans.after_fork()
+
+
+def _where(seconds: float) -> Context:
+    """The context for exemplars; what took next to no time is no example of anything, and exemplars cost."""
+    return context.get_current() if seconds >= _EXEMPLARY_S else NOWHERE
 
 
 def limit_kind(call: Call) -> str:

@@ -13,6 +13,7 @@ import weakref
 from collections import Counter, deque
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from opentelemetry.context import Context
 from opentelemetry.metrics import Observation
 
 from llm_sched.telemetry import names
@@ -21,7 +22,6 @@ from llm_sched.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from opentelemetry.context import Context
     from opentelemetry.metrics import CallbackOptions, Histogram, Meter, MeterProvider
 
     from llm_sched.observer import Census
@@ -30,9 +30,11 @@ if TYPE_CHECKING:
 MANY = 64
 """A release that finds so many facts hands them to the SDK: half a millisecond, by which nobody waits for the slot any more."""
 
+NOWHERE = Context()
+"""Where there is no trace: what is recorded here is no exemplar."""
+
 _PATIENCE_S = 1.0
 
-Attributes: TypeAlias = tuple[tuple[str, str], ...]
 _Callback: TypeAlias = "Callable[[CallbackOptions], Iterable[Observation]]"
 
 
@@ -70,28 +72,36 @@ class Reclaimed(NamedTuple):
     bucket: str
 
 
+class _Cell:
+    """How often requests have been answered in one way, and the attributes that say which."""
+
+    __slots__ = ("attributes", "count")
+
+    def __init__(self, attributes: dict[str, str]) -> None:
+        self.attributes = attributes
+        self.count = 0
+
+
 class Recorder:
     """The metrics of a process's schedulers.
 
     Args:
         meter: makes the instruments.
-
     """
 
     def __init__(self, meter: Meter) -> None:
-        self._facts: deque[Answer | Held | Measured | Reclaimed] = deque()
-        self._draining = threading.Lock()
-        self._tally: dict[Instrument, Counter[Attributes]] = {}
-        self._buckets: dict[str, str] = {}
         self._schedulers: weakref.WeakSet[Census] = weakref.WeakSet()
-        self._ended = False
         self.after_fork()
         self._wait = _histogram(meter, names.WAIT_DURATION)
         self._hold = _histogram(meter, names.HOLD_DURATION)
         self._lock_wait = _histogram(meter, names.LOCK_WAIT_DURATION)
         self._transaction = _histogram(meter, names.TRANSACTION_DURATION)
-        for counter in (names.REQUESTS, names.TIMEOUTS, names.RECLAIMED):
-            meter.create_observable_counter(counter.name, [self._counted(counter)], counter.unit, counter.description)
+        for counter, observe in (
+            (names.REQUESTS, self._requests),
+            (names.TIMEOUTS, self._timeouts),
+            (names.RECLAIMED, self._taken_back),
+        ):
+            meter.create_observable_counter(counter.name, [observe], counter.unit, counter.description)
         for instrument, index in ((names.IN_FLIGHT, 0), (names.WAITING, 1)):
             meter.create_observable_up_down_counter(
                 instrument.name, [self._present(index)], instrument.unit, instrument.description
@@ -117,11 +127,13 @@ class Recorder:
         self._ended = True
 
     def after_fork(self) -> None:
-        """In a forked child: nothing has happened yet."""
-        self._facts = deque()
+        """In a forked child, as at first: nothing has happened yet."""
+        self._facts: deque[Answer | Held | Measured | Reclaimed] = deque()
         self._draining = threading.Lock()
-        self._tally = {counter: Counter() for counter in (names.REQUESTS, names.TIMEOUTS, names.RECLAIMED)}
-        self._buckets = {}
+        self._answers: dict[tuple[str, str, str, str], _Cell] = {}
+        self._holds: dict[tuple[str, str, str], dict[str, str]] = {}
+        self._reclaimed: Counter[str] = Counter()
+        self._buckets: dict[str, str] = {}
         self._ended = False
 
     # -- what was noted ----------------------------------------------------------------------------------------------
@@ -137,26 +149,32 @@ class Recorder:
 
     def _take(self, fact: Answer | Held | Measured | Reclaimed) -> None:
         if isinstance(fact, Answer):
-            where = self._where(fact.bucket, fact.user)
-            self._tally[names.REQUESTS][*where, (names.RESULT, fact.result)] += 1
-            if fact.result == names.TIMEOUT:
-                self._tally[names.TIMEOUTS][where] += 1
-            attributes = {**dict(where), names.RESULT: fact.result, names.LIMIT_KIND: fact.kind}
-            self._wait.record(fact.seconds, attributes, fact.where)
+            cell = self._cell(fact)
+            cell.count += 1
+            self._wait.record(fact.seconds, cell.attributes, fact.where)
         elif isinstance(fact, Held):
-            attributes = dict(self._where(fact.bucket, fact.user))
-            if fact.error:
-                attributes[names.ERROR_TYPE] = fact.error
-            self._hold.record(fact.seconds, attributes, fact.where)
+            self._hold.record(fact.seconds, self._attributes(fact), fact.where)
         elif isinstance(fact, Measured):
-            self._lock_wait.record(fact.locking_s)
-            self._transaction.record(fact.transaction_s)
+            self._lock_wait.record(fact.locking_s, None, NOWHERE)
+            self._transaction.record(fact.transaction_s, None, NOWHERE)
         else:
-            self._tally[names.RECLAIMED][((names.BUCKET, self._bucket(fact.bucket)),)] += 1
+            self._reclaimed[self._bucket(fact.bucket)] += 1
 
-    def _where(self, bucket: str, user: str) -> Attributes:
-        where = ((names.BUCKET, self._bucket(bucket)),)
-        return (*where, (names.USER, user)) if user else where
+    def _cell(self, fact: Answer) -> _Cell:
+        key = (self._bucket(fact.bucket), fact.user, fact.result, fact.kind)
+        cell = self._answers.get(key)
+        if cell is None:
+            attributes = {**_where(key[0], fact.user), names.RESULT: fact.result, names.LIMIT_KIND: fact.kind}
+            cell = self._answers[key] = _Cell(attributes)
+        return cell
+
+    def _attributes(self, fact: Held) -> dict[str, str]:
+        key = (self._bucket(fact.bucket), fact.user, fact.error)
+        attributes = self._holds.get(key)
+        if attributes is None:
+            error = {names.ERROR_TYPE: fact.error} if fact.error else {}
+            attributes = self._holds[key] = {**_where(key[0], fact.user), **error}
+        return attributes
 
     def _bucket(self, name: str) -> str:
         """The bucket as an attribute's value: its name, as long as there are not too many."""
@@ -169,19 +187,32 @@ class Recorder:
 
     # -- what is observed --------------------------------------------------------------------------------------------
 
-    def _counted(self, counter: Instrument) -> _Callback:
-        def observe(_options: CallbackOptions) -> Iterable[Observation]:
-            self._drain(_PATIENCE_S)
-            counts: dict[Attributes, int] = {}
-            if counter is not names.REQUESTS:
-                # From nothing to 1 is no increase to Prometheus, from 0 to 1 is.
-                counts = {
-                    ((names.BUCKET, name),): 0 for each in list(self._schedulers) for name in map(self._bucket, each.census())
-                }
-            counts.update(list(self._tally[counter].items()))
-            return [Observation(count, dict(attributes)) for attributes, count in counts.items()]
+    def _requests(self, _options: CallbackOptions) -> Iterable[Observation]:
+        self._drain(_PATIENCE_S)
+        counts: Counter[tuple[str, str, str]] = Counter()
+        for (bucket, user, result, _), cell in list(self._answers.items()):
+            counts[bucket, user, result] += cell.count
+        return [
+            Observation(count, {**_where(bucket, user), names.RESULT: result})
+            for (bucket, user, result), count in counts.items()
+        ]
 
-        return observe
+    def _timeouts(self, _options: CallbackOptions) -> Iterable[Observation]:
+        self._drain(_PATIENCE_S)
+        counts = Counter({(bucket, ""): 0 for bucket in self._known()})
+        for (bucket, user, result, _), cell in list(self._answers.items()):
+            if result == names.TIMEOUT:
+                counts[bucket, user] += cell.count
+        return [Observation(count, _where(bucket, user)) for (bucket, user), count in counts.items()]
+
+    def _taken_back(self, _options: CallbackOptions) -> Iterable[Observation]:
+        self._drain(_PATIENCE_S)
+        counts = {**dict.fromkeys(self._known(), 0), **self._reclaimed}
+        return [Observation(count, _where(bucket, "")) for bucket, count in counts.items()]
+
+    def _known(self) -> list[str]:
+        """Buckets that were called: from nothing to 1 is no increase to Prometheus, from 0 to 1 is."""
+        return [self._bucket(name) for each in list(self._schedulers) for name in each.census()]
 
     def _present(self, index: int) -> _Callback:
         def observe(_options: CallbackOptions) -> Iterable[Observation]:
@@ -191,7 +222,7 @@ class Recorder:
                     found[self._bucket(name)] += count[index]
             # A bucket that was seen stays: a series that just ends would stand at its last value for minutes.
             known = dict.fromkeys([*self._buckets, *found], 0)
-            return [Observation(count, {names.BUCKET: name}) for name, count in {**known, **found}.items()]
+            return [Observation(count, _where(name, "")) for name, count in {**known, **found}.items()]
 
         return observe
 
@@ -200,7 +231,11 @@ class Recorder:
         for each in list(self._schedulers):
             for name in map(self._bucket, each.census()) if each.limit else ():
                 limits[name] = min(each.limit, limits.get(name, each.limit))
-        return [Observation(limit, {names.BUCKET: name}) for name, limit in limits.items()]
+        return [Observation(limit, _where(name, "")) for name, limit in limits.items()]
+
+
+def _where(bucket: str, user: str) -> dict[str, str]:
+    return {names.BUCKET: bucket, names.USER: user} if user else {names.BUCKET: bucket}
 
 
 _recorders: weakref.WeakKeyDictionary[MeterProvider, Recorder] = weakref.WeakKeyDictionary()

@@ -83,7 +83,7 @@ def setup(
 
     if not _done:
         _done.append(Telemetry(None if attach.is_configured() else _providers(endpoint, service_name)))
-    listener = attach.configured()
+    listener = attach.configured(at_once=True)
     if listener:
         listener.choose(every_span=every_span, user_on_metrics=user_on_metrics)
     return _done[0]

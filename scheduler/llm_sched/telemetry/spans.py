@@ -28,9 +28,19 @@ _VERSION_TRACE_SPAN_FLAGS = 4
 def current_traceparent() -> str:
     """The current span in the form of W3C's Trace Context; empty if there is none or it is not recorded."""
     current = trace.get_current_span().get_span_context()
-    if not (current.is_valid and current.trace_flags.sampled):
-        return ""
-    return f"00-{current.trace_id:032x}-{current.span_id:016x}-{current.trace_flags:02x}"
+    last, text = _last[0]
+    return text if last is current else _formatted(current)
+
+
+def _formatted(current: SpanContext) -> str:
+    sampled = current.is_valid and current.trace_flags.sampled
+    text = f"00-{current.trace_id:032x}-{current.span_id:016x}-{current.trace_flags:02x}" if sampled else ""
+    _last[0] = (current, text)
+    return text
+
+
+_last: list[tuple[SpanContext | None, str]] = [(None, "")]
+"""Programs make many calls under one span."""
 
 
 class WaitSpans:
