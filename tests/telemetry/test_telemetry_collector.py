@@ -86,6 +86,7 @@ def test_forked_children_through_a_collector(sink: Sink, crew: Crew, collector: 
     assert len({point.instance for point in sink.points(names.REQUESTS)}) == 4
 
 
+@pytest.mark.soak
 def test_the_demo_end_to_end(sink: Sink, collector: Collector) -> None:
     """`llm-sched demo --otlp`: the workers' spans and metrics, and the ledger's from the demo itself."""
     done = llm_sched(

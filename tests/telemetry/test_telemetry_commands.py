@@ -76,6 +76,7 @@ def test_commands_say_nothing_when_nothing_is_asked_for(environment: dict[str, s
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+@pytest.mark.soak
 def test_a_dead_endpoint_is_one_line_and_changes_no_exit_code(environment: dict[str, str], nowhere: str) -> None:
     """What it is about, once."""
     done = llm_sched("run", "--", "sh", "-c", "exit 7", OTEL_EXPORTER_OTLP_ENDPOINT=nowhere, **environment)

@@ -116,6 +116,7 @@ def kill_a_holder(crew: Crew) -> None:
     victim.end(-signal.SIGKILL)
 
 
+@pytest.mark.soak
 def test_every_panel_shows_data_of_a_real_run(prometheus: Prometheus, crew: Crew) -> None:
     """None is empty; a holder dies now and then until that is seen, too."""
     asked = queries()
@@ -133,6 +134,7 @@ def nothing_reclaimed(prometheus: Prometheus) -> list[str]:
     return [] if taken_back else ["no slot was taken back"]
 
 
+@pytest.mark.soak
 def test_a_planted_wrong_name_is_found(prometheus: Prometheus) -> None:
     """In every expression, for every metric of it: also behind an `or`, where it would show nothing amiss."""
     for each in queries():
@@ -141,6 +143,7 @@ def test_a_planted_wrong_name_is_found(prometheus: Prometheus) -> None:
             assert empty(prometheus, [planted]) == [planted]
 
 
+@pytest.mark.soak
 def test_the_rules_are_healthy(prometheus: Prometheus) -> None:
     """Loaded and evaluated by a real Prometheus, without an error."""
     groups: list[dict[str, Any]] = prometheus.get("rules")["groups"]

@@ -206,6 +206,7 @@ def test_bad_input_is_one_clear_line(ledger: Path, options: list[str], code: int
     assert "secret" not in done.stderr
 
 
+@pytest.mark.soak
 def test_the_environment_says_where_to(ledger: Path, sink: Sink) -> None:
     """Without options, the standard variables count; a dead endpoint is one line and no end."""
     environment = {**os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}

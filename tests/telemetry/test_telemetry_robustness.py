@@ -168,6 +168,7 @@ def test_ten_thousand_users_and_five_hundred_buckets_are_a_bounded_number_of_ser
     assert report.values(names.HOLD_DURATION)["other",] == 10_000 - names.MOST_BUCKETS
 
 
+@pytest.mark.soak
 def test_an_endpoint_that_hangs_changes_nothing_for_callers(crew: Crew) -> None:
     """It takes connections and never answers: calls go on, and the process ends."""
     with socket.socket() as deaf:
@@ -178,6 +179,7 @@ def test_an_endpoint_that_hangs_changes_nothing_for_callers(crew: Crew) -> None:
     assert crew.calls() == 300
 
 
+@pytest.mark.soak
 def test_a_process_forks_while_its_threads_call_and_its_metrics_are_collected(sink: Any, crew: Crew) -> None:
     """No child waits for a lock that a thread of its parent had, and no child sends what its parent counted."""
     crew.environment["OTEL_METRIC_EXPORT_INTERVAL"] = "20"
