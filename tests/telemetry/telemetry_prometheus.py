@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from telemetry_stage import until
 
 PATIENCE_S = 60.0
 NOBODY = 65534
@@ -51,6 +52,7 @@ class Prometheus:
         # Its log goes on; nobody must have to wait for a reader.
         self._reader = threading.Thread(target=self._read_on)
         self._reader.start()
+        until(self._is_ready)
 
     def _give_away(self) -> None:
         for path in (self._folder, *self._folder.iterdir()):
@@ -70,6 +72,14 @@ class Prometheus:
         assert self._process.stderr
         for _ in self._process.stderr:
             pass
+
+    def _is_ready(self) -> bool:
+        try:
+            urllib.request.urlopen(f"{self.url}/-/ready", timeout=PATIENCE_S).close()  # noqa: S310 - our own address
+        except urllib.error.HTTPError as error:
+            error.close()
+            return False
+        return True
 
     def get(self, path: str, **arguments: str) -> Any:
         """The `data` of an answer of its API."""

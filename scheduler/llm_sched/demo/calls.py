@@ -27,7 +27,10 @@ class Worker:
     """One worker's lanes: threads or tasks that each make one call after the other."""
 
     def __init__(
-        self, task: Task, tell: Callable[[CallRecord], None], span: Callable[[], AbstractContextManager[object]]
+        self,
+        task: Task,
+        tell: Callable[[CallRecord], None],
+        span: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext,
     ) -> None:
         """Take the task, whom to tell of each call, and what to put around it; both are called from several threads."""
         self._task = task
