@@ -8,11 +8,10 @@ from llm_sched.default import install, llm_slot
 from llm_sched.errors import ConfigError, LedgerError, SchedulerError, SlotTimeout
 from llm_sched.scheduler import Scheduler, Slot
 from llm_sched.snapshot import Snapshot, read_snapshot
+from llm_sched.version import __version__
 
 if TYPE_CHECKING:
     from llm_sched.pipeline.middleware import LlmSchedulerMiddleware
-
-__version__ = "0.1.0"
 
 __all__ = [
     "ConfigError",

@@ -13,20 +13,21 @@ if TYPE_CHECKING:
 
 
 class Occupancy(NamedTuple):
-    """How full a bucket was at some moment; `oldest` describes its oldest holder, for messages."""
+    """How full a bucket was at some moment; `oldest` describes its oldest holder, `holders` are the traces of them all."""
 
     ahead: int
     in_flight: int
     limit: int
     waits_for: LimitKind
     oldest: str
+    holders: tuple[str, ...] = ()
 
 
 class Call:
     """One call: waiting, then holding.
 
     Attributes:
-        keys: the bucket's key/value pairs; `bucket` is its name.
+        keys: the bucket's key/value pairs; `bucket` is its name; `labels` are all that is known, also what is no key.
         owner: id of the owner that made it; `number` is unique within that.
         at: when the call was made; `deadline` when it gives up (`inf` = never).
         cell: its cell in the owner's mailbox; -1 = none.
@@ -52,6 +53,7 @@ class Call:
         "granted",
         "keys",
         "keys_data",
+        "labels",
         "number",
         "over",
         "owner",
@@ -62,7 +64,7 @@ class Call:
 
     def __init__(self, target: Target, owner: str, number: int, at: float, timeout_s: float) -> None:
         self.owner = owner
-        self.keys, self.bucket, self.keys_data = target
+        self.keys, self.bucket, self.keys_data, self.labels = target
         self.number = number
         self.at = at
         self.deadline = at + timeout_s

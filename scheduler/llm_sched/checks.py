@@ -17,6 +17,8 @@ from llm_sched.snapshot import EXPLAINED, Snapshot, read_snapshot
 from llm_sched.store import BusyError
 from llm_sched.store.file import explain, folder_of, lock_path, shared_mode
 from llm_sched.store.lock import FileLock
+from llm_sched.telemetry.endpoint import GRPC, Signal, endpoint_of, problem_at, protocol_of, without_secrets
+from llm_sched.telemetry.setup import is_asked_for
 
 _PATIENCE_S = 2.0
 _CHILD = """
@@ -168,3 +170,24 @@ def _rebuildable(path: Path) -> list[Finding]:
             Finding("note", f"the mailbox of pid {pids} is gone from {folder_of(path)}", "it comes back with its next wait")
         ]
     return []
+
+
+def check_telemetry() -> Finding:
+    """Does the OTLP endpoint answer that the `OTEL_*` variables name?"""
+    if not is_asked_for():
+        return Finding("ok", "no telemetry is asked for (OTEL_EXPORTER_OTLP_ENDPOINT and its like are not set)")
+    if os.environ.get("OTEL_CONFIG_FILE"):
+        return Finding("ok", f"telemetry is configured by {os.environ['OTEL_CONFIG_FILE']}")
+    signals: tuple[Signal, ...] = ("traces", "metrics")
+    answers: dict[str, str] = {}
+    for signal in signals:
+        if (os.environ.get(f"OTEL_{signal.upper()}_EXPORTER") or "otlp") == "otlp":
+            url = endpoint_of(signal)
+            grpc = protocol_of(signal, None) == GRPC
+            answers[without_secrets(url)] = problem_at(url, grpc=grpc, timeout_s=_PATIENCE_S)
+    wrong = [f"{where}: {problem}" for where, problem in answers.items() if problem]
+    if wrong:
+        return Finding(
+            "note", f"telemetry does not arrive: {'; '.join(wrong)}", "start a collector there, or set another endpoint"
+        )
+    return Finding("ok", f"telemetry arrives: {', '.join(answers)}" if answers else "telemetry goes to no OTLP endpoint")

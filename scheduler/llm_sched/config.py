@@ -38,11 +38,12 @@ OVERDUE_S = 600.0
 
 
 class Target(NamedTuple):
-    """The bucket of a call: its key/value pairs, its name, and the pairs as JSON."""
+    """The bucket of a call: its key/value pairs, its name, the pairs as JSON; and all labels that are known, for telemetry."""
 
     keys: dict[str, str]
     bucket: str
     data: bytes
+    labels: Mapping[str, str]
 
 
 class _Explained(msgspec.StructMeta):
@@ -175,7 +176,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, metaclass=_Explained):
             if not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance] # callers are not all typed
                 raise ConfigError(f"{name}={value!r} (call): must be a text", knob=name, value=repr(value), source="call")
         keys = {key: values[key] for key in self.keys}
-        return Target(keys, bucket_name(keys), keys_bytes(keys))
+        known = {"provider": provider or self.provider, "model": model, "user": self.user}
+        labels = {name: value for name, value in known.items() if value}
+        return Target(keys, bucket_name(keys), keys_bytes(keys), labels)
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any] | None = None, *, source: str = "manifest") -> Self:

@@ -18,20 +18,21 @@ from llm_sched import ending, waiting
 from llm_sched.cleanup import Cleanup, on_event_loop
 from llm_sched.ending import rest_if_ending
 from llm_sched.errors import SchedulerError
+from llm_sched.hearing import UNHEARD, Hearing
 from llm_sched.participant import Participant
 from llm_sched.store import BusyError
 from llm_sched.watch import Watch
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from llm_sched.calls import Call
     from llm_sched.config import Policy, Target
     from llm_sched.host import Clock
     from llm_sched.loops import LoopDoor
     from llm_sched.mailroom import Mailroom
-    from llm_sched.observer import Observer
+    from llm_sched.observer import Audience
     from llm_sched.store import Store
 
 _LEAVE_PATIENCE_S = 1.0
@@ -47,7 +48,7 @@ class Engine:
         store: the ledger.
         mailroom: how it is rung and rings.
         clock: the ledger's time.
-        observer: hears what happens.
+        audience: hears what happens.
         after_fork: called in a forked child, to drop what belongs to the parent.
     """
 
@@ -57,10 +58,14 @@ class Engine:
         store: Store,
         mailroom: Mailroom,
         clock: Clock,
-        observer: Observer,
+        audience: Audience,
         after_fork: Iterable[Callable[[], None]],
     ) -> None:
-        self._new_participant = partial(Participant, policy, store, mailroom, clock, observer)
+        self._new_participant = partial(Participant, policy, store, mailroom, clock, audience)
+        self.limit = policy.max_in_flight
+        self._audience = audience
+        self._called: set[str] = set()
+        self._clock = clock
         self.part = self._new_participant()
         self._watch = Watch(self.part)
         self._cleanup = Cleanup()
@@ -91,11 +96,14 @@ class Engine:
         """A call that begins now."""
         self._begin()
         self._cleanup.catch_up()
+        if self._audience.look(self):
+            self._called.add(target.bucket)
         return self.part.new_call(target, timeout_s)
 
     def acquire(self, call: Call) -> None:
         """Acquire in a thread; see `Scheduler.acquire`."""
-        waiting.drive(self._steps(call), self.part)
+        with self._heard(call) as hearing:
+            waiting.drive(self._steps(call, hearing), self.part)
 
     async def acquire_async(self, call: Call) -> None:
         """Acquire in a task; see `Scheduler.acquire_async`."""
@@ -104,12 +112,23 @@ class Engine:
 
         call.door = self._door()
         try:
-            await waiting_async.drive_async(self._steps(call), self.part, call)
+            with self._heard(call) as hearing:
+                await waiting_async.drive_async(self._steps(call, hearing), self.part, call)
         finally:
             self._leave_door(call.door)
 
-    def _steps(self, call: Call) -> waiting.Steps:
-        on_wait = self._watch.want if call.door else partial(self._wait_in_thread, call.bucket)
+    def _heard(self, call: Call) -> Hearing:
+        listener = self._audience.listener
+        return Hearing(self._audience, listener, call, self._clock) if listener else UNHEARD
+
+    def _steps(self, call: Call, hearing: Hearing) -> waiting.Steps:
+        def on_wait() -> None:
+            if call.door:
+                self._watch.want()
+            else:
+                self._wait_in_thread(call.bucket)
+            hearing.waits()
+
         return waiting.steps(self.part, call, once=call.deadline <= call.at, on_wait=on_wait, discard=self.discard)
 
     def _wait_in_thread(self, bucket: str) -> None:
@@ -166,15 +185,30 @@ class Engine:
                 del self._doors[door.loop]
                 door.close()
 
-    def release(self, call: Call) -> None:
-        """Give a slot back; never raises, never blocks an event loop."""
+    def release(self, call: Call, error: str = "") -> None:
+        """Give a slot back; never raises, never blocks an event loop. `error`: type of what went wrong meanwhile."""
+        ended = self._clock.now()
         if call.owner == self.part.owner_id:  # else all has been given back by `close`
             self._cleanup.run(partial(self._release, call))
+        self._tell_released(call, ended, error)
 
     def release_later(self, call: Call) -> None:
         """Give a slot back from a finalizer."""
+        ended = self._clock.now()
         if call.owner == self.part.owner_id:
             self._cleanup.later(partial(self._release, call))
+            # Not in this thread, which a finalizer may have interrupted anywhere.
+            self._cleanup.later(lambda _deadline: self._tell_released(call, ended, ""))
+
+    def _tell_released(self, call: Call, ended: float, error: str) -> None:
+        listener = self._audience.listener
+        if listener:
+            self._audience.tell(listener.released, call, max(0.0, ended - call.at - call.waited_s), error)
+
+    def census(self) -> Mapping[str, tuple[int, int]]:
+        """See `llm_sched.observer.Census`."""
+        counts = self.part.census() if self._used and self.part.pid == os.getpid() else {}
+        return dict.fromkeys(list(self._called), (0, 0)) | counts
 
     def _release(self, call: Call, deadline: float | None) -> None:
         self.part.release(call, deadline)
@@ -223,6 +257,7 @@ class Engine:
         self._doors_lock = threading.Lock()
         self._closing = threading.RLock()
         self._used = False
+        self._called = set()
         self.part.start()
 
 

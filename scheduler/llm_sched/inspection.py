@@ -29,6 +29,7 @@ def occupancy(state: State, call: Call, own: Terms) -> Occupancy:
         terms.max_in_flight,
         admission.waits_for(bucket, own, state.clock),
         oldest,
+        tuple(lease.traceparent for lease in bucket.leases if lease.traceparent),
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from llm_sched import host, inspection
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from llm_sched.config import Policy, Target
     from llm_sched.mailroom import Mailroom
     from llm_sched.model import State
-    from llm_sched.observer import Observer
+    from llm_sched.observer import Audience
     from llm_sched.store import Store
 
 _PROBE_EVERY_S = 0.02
@@ -46,7 +47,7 @@ class Participant:
         observer: hears what its transactions did.
     """
 
-    def __init__(self, policy: Policy, store: Store, mailroom: Mailroom, clock: host.Clock, observer: Observer) -> None:
+    def __init__(self, policy: Policy, store: Store, mailroom: Mailroom, clock: host.Clock, observer: Audience) -> None:
         self.policy = policy
         self.store = store
         self.mailroom = mailroom
@@ -86,8 +87,11 @@ class Participant:
         yields: bool = False,
     ) -> None:
         """Run a change for this owner; without `join` only if the ledger knows it, else there is nothing to change."""
+        watch = self.observer.stopwatch()
 
         def run(state: State) -> Transition:
+            if watch:
+                watch.locked()
             self.check_open()
             self._found = []
             out = Transition()
@@ -112,6 +116,8 @@ class Participant:
             self._carry_out(out, seq)
 
         out = self.store.transact(run, commit, deadline, yields=yields)
+        if watch:
+            watch.ended()
         if out.events:
             self.observer.on_events(out.events)
 
@@ -175,6 +181,16 @@ class Participant:
                 call.bell = word.bell
                 found.append(call)
         return found
+
+    def census(self) -> dict[str, tuple[int, int]]:
+        """By bucket: how many calls hold a slot here, and how many wait. What was taken back as overdue is not held."""
+        if not self._terms.max_hold_s:
+            return self.roll.census()
+        kept: set[int] | None = None
+        with suppress(LedgerError):
+            state = self.store.read()
+            kept = {lease.number for name in state.buckets for lease in state.buckets[name].leases if self.roll.owns(lease)}
+        return self.roll.census(kept)
 
     # -- a call's life -----------------------------------------------------------------------------------------------
 

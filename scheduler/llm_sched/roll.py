@@ -8,7 +8,7 @@ May not know files, cells or time.
 from __future__ import annotations
 
 from bisect import insort
-from collections import deque
+from collections import Counter, deque
 from typing import TYPE_CHECKING
 
 from llm_sched.calls import Call, by_time
@@ -67,6 +67,17 @@ class Roll:
     def is_idle(self) -> bool:
         """Whether this process neither holds nor waits."""
         return not self._held and not self.has_waiters()
+
+    def census(self, kept: set[int] | None = None) -> dict[str, tuple[int, int]]:
+        """By bucket: how many calls hold a slot here, and how many wait. `kept`: numbers of the leases that still count."""
+        held = [call for call in self.held() if kept is None or call.number in kept]
+        waiting = {call.number: call for calls in list(self._backlog.values()) for call in list(calls)}
+        waiting.update({call.number: call for call in [*self.published(), *list(self._inbox)] if not call.over})
+        for number in self._held.copy():
+            waiting.pop(number, None)
+        names = {call.bucket for call in [*held, *waiting.values()]}
+        holding, queueing = Counter(call.bucket for call in held), Counter(call.bucket for call in waiting.values())
+        return {name: (holding[name], queueing[name]) for name in names}
 
     def runs_low(self, name: str) -> bool:
         """Whether calls queue here while few of them stand in the ledger, so that others might overtake them."""

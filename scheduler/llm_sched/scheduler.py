@@ -12,10 +12,11 @@ from llm_sched.config import Policy, Target, policy_of
 from llm_sched.engine import Engine
 from llm_sched.inheritance import VARIABLE, InheritedLoan, borrow_inherited, lease_file
 from llm_sched.mailroom import FileMailroom
-from llm_sched.observer import FanOut, NullObserver
+from llm_sched.observer import Audience
 from llm_sched.recovery import recover
 from llm_sched.store.file import FileStore, folder_of
 from llm_sched.store.location import local_path
+from llm_sched.telemetry.attach import configured
 
 if TYPE_CHECKING:
     from contextvars import Token
@@ -66,8 +67,12 @@ class Slot:
         """Seconds from the call to the grant; of a borrowed slot 0."""
         return self._call.waited_s if self._call else 0.0
 
-    def release(self) -> None:
-        """Give the slot back and hand it to the next in the queue. Idempotent, never raises, never blocks a loop."""
+    def release(self, error: type[BaseException] | None = None) -> None:
+        """Give the slot back and hand it to the next in the queue. Idempotent, never raises, never blocks a loop.
+
+        Args:
+            error: type of what went wrong while it was held, for telemetry.
+        """
         if self.released:
             return
         self.released = True
@@ -78,7 +83,7 @@ class Slot:
                 self._to_return.pop().give_back()
         elif self._call:
             try:
-                self._engine.release(self._call)
+                self._engine.release(self._call, error.__qualname__ if error else "")
             except BaseException:  # Ctrl-C, on the way
                 self._engine.release_later(self._call)
                 raise
@@ -97,8 +102,8 @@ class Slot:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.release()
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.release(kind)
 
     def __repr__(self) -> str:
         state = "released" if self.released else "borrowed" if self._loan else "held"
@@ -143,21 +148,21 @@ class SlotRequest:
         self._entered.append((slot, borrow.lend(slot, self._scheduler)))
         return slot
 
-    def _exit(self) -> None:
+    def _exit(self, kind: type[BaseException] | None) -> None:
         slot, token = self._entered.pop()
         try:
             borrow.withdraw(token)
-            slot.release()
+            slot.release(kind)
         finally:
-            slot.release()  # Ctrl-C may have come before the first one; else this does nothing
+            slot.release(kind)  # Ctrl-C may have come before the first one; else this does nothing
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._exit()
+        self._exit(kind)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._exit()
+        self._exit(kind)
 
 
 class Scheduler:
@@ -167,7 +172,8 @@ class Scheduler:
 
     Args:
         policy: the knobs; the environment does not override them here (see `install`).
-        observer: hears what happens.
+        observer: hears what happens, besides OpenTelemetry where the program has configured that; a `NullObserver` keeps
+            that out.
         store: where the ledger is; None = the policy's file. Tests pass `llm_sched.testing.MemoryStore()`.
         mailroom: goes with the store.
         clock: goes with the store.
@@ -204,7 +210,7 @@ class Scheduler:
             store or file,
             mailroom or files,
             clock,
-            FanOut(observer) if observer else NullObserver(),
+            Audience(observer, configured),
             (file.after_fork, files.after_fork),
         )
         weakref.finalize(self, self._engine.retire).atexit = False

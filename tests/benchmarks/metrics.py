@@ -65,6 +65,12 @@ METRICS: tuple[Metric, ...] = (
     Metric("rate.jain", "3,000 a minute: Jain's index", "", has_ratio=False),
     Metric("rate.cpu_ms", "3,000 a minute: CPU per grant", "ms", has_ratio=False),
     Metric("import.ms", "import llm_sched, over bare Python", "ms", has_ratio=False),
+    Metric("telemetry.off_us", "pair, telemetry kept out", "µs", has_ratio=False),
+    Metric("telemetry.unconfigured_us", "pair, telemetry not configured", "µs", has_ratio=False),
+    Metric("telemetry.recording_us", "pair, the SDK recording", "µs", has_ratio=False),
+    Metric("telemetry.traced_us", "pair, recording under a sampled span", "µs", has_ratio=False),
+    Metric("telemetry.hung_us", "pair, the endpoint hangs", "µs", has_ratio=False),
+    Metric("telemetry.export_cpu_pct", "CPU of llm-sched export, asked every second", "%", has_ratio=False),
 )
 
 HEADLINES = (
@@ -88,6 +94,12 @@ HEADLINES = (
     "rate.reached_pct",
     "rate.jain",
     "import.ms",
+    "telemetry.off_us",
+    "telemetry.unconfigured_us",
+    "telemetry.recording_us",
+    "telemetry.traced_us",
+    "telemetry.hung_us",
+    "telemetry.export_cpu_pct",
 )
 """What a README has room for."""
 

@@ -63,4 +63,9 @@ TARGETS: tuple[Target, ...] = (
     Target("3,000 a minute: rate reached, %", "rate.reached_pct", ">=", 99),
     Target("3,000 a minute: Jain's index", "rate.jain", ">=", 0.95),
     Target("import over bare Python, ms", "import.ms", "<=", 60),
+    Target("pair, telemetry not configured / kept out", "telemetry.unconfigured_us", "<=", 1.05, baseline="telemetry.off_us"),
+    Target("pair, the SDK recording / kept out", "telemetry.recording_us", "<=", 1.35, baseline="telemetry.off_us"),
+    Target("pair, recording under a span / kept out", "telemetry.traced_us", "<=", 1.35, baseline="telemetry.off_us"),
+    Target("pair, the endpoint hangs / the same", "telemetry.hung_us", "<=", 1.05, baseline="telemetry.traced_us"),
+    Target("CPU of llm-sched export, % of one core", "telemetry.export_cpu_pct", "<=", 1),
 )

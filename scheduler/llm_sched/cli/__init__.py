@@ -15,6 +15,7 @@ COMMANDS = {
     "chat": "Talk with an agent over an infra pipeline.",
     "demo": "Watch real OpenAI clients in several processes share a few slots; needs no key.",
     "doctor": "Check that this machine can keep the promises, and show the policy as it is resolved.",
+    "export": "Report the ledger to OpenTelemetry and Prometheus; one for the whole machine.",
     "lab": "Run experiments: prompts x scenarios x runs, in parallel, resumable.",
     "reset": "Empty the ledger.",
     "run": "Run a command while holding one slot: pacing for scripts in any language.",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 STUB_MODEL = "gpt-demo"
 CAP = 4
+ANSWER_S = 3.0
 
 
 class _Refused(click.ClickException):
@@ -103,6 +104,15 @@ def _capped(context: click.Context, parameter: click.Parameter, value: int) -> i
     show_envvar=True,
     help="The ledger to use. Default: a temporary one.",
 )
+@click.option(
+    "--otlp",
+    is_flag=False,
+    flag_value="",
+    default=None,
+    metavar="[ENDPOINT]",
+    help="Report all to this OTLP endpoint, e.g. http://localhost:4318. Without ENDPOINT: what OTEL_EXPORTER_OTLP_ENDPOINT "
+    "says, else that one.",
+)
 @click.pass_context
 def demo(  # noqa: PLR0913 - click hands over one argument an option
     context: click.Context,
@@ -117,6 +127,7 @@ def demo(  # noqa: PLR0913 - click hands over one argument an option
     base_url: str | None,
     model: str | None,
     state: Path | None,
+    otlp: str | None,
 ) -> None:
     """Start a provider and several worker processes that call it, and show how they are paced.
 
@@ -125,6 +136,7 @@ def demo(  # noqa: PLR0913 - click hands over one argument an option
     The summary tells what the provider saw. Exit code 0: it never saw more than the cap, and nothing failed.
 
     With --base-url and --model the workers call a real endpoint; its key is taken from OPENAI_API_KEY.
+    With --otlp it also goes to an OpenTelemetry collector: spans, metrics and the ledger.
     """
     from llm_sched.demo.plan import Options  # noqa: PLC0415 - see the law above
 
@@ -141,6 +153,7 @@ def demo(  # noqa: PLR0913 - click hands over one argument an option
         endpoint=None if base_url is None else _endpoint(base_url, model),
         stub_model=model or STUB_MODEL,
         state=None if state is None else state.expanduser().absolute(),
+        otlp=None if otlp is None else _reported_to(otlp),
     )
     summary = _run(options)
     _print(summary, as_json=as_json)
@@ -160,6 +173,24 @@ def _endpoint(base_url: str, model: str | None) -> Target:
         return plan.endpoint(base_url, model.strip())
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="'--base-url'") from error
+
+
+def _reported_to(otlp: str) -> str:
+    """Set the variables for the workers, and see that somebody answers there."""
+    from llm_sched.telemetry.endpoint import GRPC, checked, endpoint_of, problem_at, protocol_of, without_secrets  # noqa: PLC0415
+
+    if otlp:
+        for name in [name for name in os.environ if name.startswith("OTEL_EXPORTER_OTLP_") and name.endswith("_ENDPOINT")]:
+            del os.environ[name]
+        os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = checked(otlp)
+    else:
+        os.environ.setdefault("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4318")
+    os.environ.setdefault("OTEL_METRIC_EXPORT_INTERVAL", "1000")
+    problem = problem_at(endpoint_of("traces"), grpc=protocol_of("traces", None) == GRPC, timeout_s=ANSWER_S)
+    if problem:
+        where = without_secrets(endpoint_of("traces"))
+        raise _Refused(f"--otlp: {where}: {problem}. Start a collector there; dashboards/README.md tells how.")
+    return ""
 
 
 def _run(options: Options) -> Summary:

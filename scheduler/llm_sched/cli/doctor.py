@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import replace
 
-from llm_sched.checks import check_all
+from llm_sched.checks import check_all, check_telemetry
 from llm_sched.cli.options import state_option
 from llm_sched.cli.output import console as new_console
 from llm_sched.cli.output import text
@@ -41,7 +41,7 @@ def doctor(state: Path | None) -> None:
     if state:
         policy = replace(policy, state_path=state.absolute(), sources={**policy.sources, "state_path": "--state"})
     _print_policy(console, policy)
-    findings = check_all(policy.path)
+    findings = [*check_all(policy.path), check_telemetry()]
     for finding in findings:
         console.print(text(_MARKS[finding.verdict], finding.text), soft_wrap=True)
         if finding.advice:

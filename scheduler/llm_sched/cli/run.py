@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -13,10 +15,11 @@ import click
 from msgspec.structs import replace
 
 from llm_sched.cli.options import seconds, state_option
+from llm_sched.cli.reporting import reported
 from llm_sched.config import Policy
 from llm_sched.errors import SlotTimeout
 from llm_sched.inheritance import VARIABLE
-from llm_sched.scheduler import Scheduler
+from llm_sched.scheduler import Scheduler, Slot
 
 EXIT_TIMEOUT = 75
 """`EX_TEMPFAIL` of sysexits.h: try again later."""
@@ -57,24 +60,35 @@ def run(
     if state:
         policy = replace(policy, state_path=state.absolute())
     scheduler = Scheduler(policy)
+    with reported("llm-sched-run"):
+        code = _in_slot(scheduler, provider, model, timeout_s, partial(_run_with, scheduler, policy, user, command))
+    sys.exit(code)
+
+
+def _in_slot(
+    scheduler: Scheduler, provider: str | None, model: str | None, timeout_s: float | None, work: Callable[[Slot], int]
+) -> int:
     try:
         slot = scheduler.borrowed(provider, model) or scheduler.acquire(provider=provider, model=model, timeout_s=timeout_s)
     except SlotTimeout as error:
         click.echo(f"llm-sched: {error}", err=True)
-        sys.exit(EXIT_TIMEOUT)
+        return EXIT_TIMEOUT
     except KeyboardInterrupt:
         click.echo("llm-sched: interrupted while waiting for a slot; the command was not run", err=True)
-        sys.exit(128 + signal.SIGINT)
+        return 128 + signal.SIGINT
     with slot:
-        lease, value = scheduler.lease(slot)
-        environment = {**os.environ, VARIABLE: value, "MAS_LLM_SCHEDULER_STATE": str(policy.path)}
-        if user:
-            environment.setdefault("MAS_LLM_SCHEDULER_USER", user)
-        try:
-            code = _run(command, environment)
-        finally:
-            lease.unlink(missing_ok=True)
-    sys.exit(code)
+        return work(slot)
+
+
+def _run_with(scheduler: Scheduler, policy: Policy, user: str | None, command: tuple[str, ...], slot: Slot) -> int:
+    lease, value = scheduler.lease(slot)
+    environment = {**os.environ, VARIABLE: value, "MAS_LLM_SCHEDULER_STATE": str(policy.path)}
+    if user:
+        environment.setdefault("MAS_LLM_SCHEDULER_USER", user)
+    try:
+        return _run(command, environment)
+    finally:
+        lease.unlink(missing_ok=True)
 
 
 def _run(command: tuple[str, ...], environment: dict[str, str]) -> int:

@@ -26,10 +26,16 @@ if TYPE_CHECKING:
 class Worker:
     """One worker's lanes: threads or tasks that each make one call after the other."""
 
-    def __init__(self, task: Task, tell: Callable[[CallRecord], None]) -> None:
-        """Take the task, and whom to tell of each call; `tell` is called from several threads."""
+    def __init__(
+        self,
+        task: Task,
+        tell: Callable[[CallRecord], None],
+        span: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext,
+    ) -> None:
+        """Take the task, whom to tell of each call, and what to put around it; both are called from several threads."""
         self._task = task
         self._tell = tell
+        self._span = span
         self._hopeless: Failure | None = None
         self._gave_up: Failure | None = None
 
@@ -92,7 +98,8 @@ class Worker:
     def _reported(self, watch: Stopwatch) -> Generator[None]:
         failure: Failure | None = None
         try:
-            yield
+            with self._span():
+                yield
         except Exception as error:  # noqa: BLE001 - a call that fails in whatever way is a failed call, and counted
             failure = explain(error)
             if is_hopeless(error) or isinstance(error, LedgerError):
@@ -100,7 +107,11 @@ class Worker:
         self._tell(watch.record(failure))
 
 
-def prepare(task: Task, tell: Callable[[CallRecord], None]) -> Worker:
+def prepare(
+    task: Task,
+    tell: Callable[[CallRecord], None],
+    span: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext,
+) -> Worker:
     """Install the task's policy in this process, and return its worker.
 
     Raises:
@@ -110,7 +121,7 @@ def prepare(task: Task, tell: Callable[[CallRecord], None]) -> Worker:
         for name in ENVIRONMENT:  # the command line has looked at it: what it made of it is in the task
             os.environ.pop(name, None)
         install(policy_of(task.pace, task.worker))
-    return Worker(task, tell)
+    return Worker(task, tell, span)
 
 
 def policy_of(pace: Pace, user: str) -> Policy:

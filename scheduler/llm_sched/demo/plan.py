@@ -26,7 +26,8 @@ class Options:
     """What the user asked for.
 
     `endpoint` None means the embedded stub, `latency_s` is the stub's, `state` None a temporary ledger,
-    `scheduled` False calls without slots, `requests_per_minute` 0 no limit.
+    `scheduled` False calls without slots, `requests_per_minute` 0 no limit, `otlp` where the ledger is reported
+    (empty: as the variables say; None: nowhere).
     """
 
     workers: int
@@ -38,6 +39,7 @@ class Options:
     endpoint: Target | None
     stub_model: str
     state: Path | None
+    otlp: str | None = None
 
 
 def tasks(options: Options, target: Target, state_path: Path) -> tuple[Task, ...]:

@@ -16,6 +16,7 @@ from llm_sched.demo import plan
 from llm_sched.demo.crew import Crew
 from llm_sched.demo.messages import Target
 from llm_sched.demo.provider_process import provider_process
+from llm_sched.demo.reporting import ledger_reported
 from llm_sched.demo.summary import summarize
 from llm_sched.demo.view import OwnBucket, view_of
 
@@ -43,6 +44,8 @@ def run_demo(options: Options, screen: Screen) -> Summary:
         if target is None:
             provider = stack.enter_context(provider_process(limit=options.max_in_flight, latency_s=options.latency_s))
             target = Target(provider.base_url, "stub", options.stub_model, is_stub=True)
+        if options.otlp is not None:
+            stack.enter_context(ledger_reported(state_path, options.otlp))
         stack.enter_context(screen)
         crew = stack.enter_context(Crew(plan.tasks(options, target, state_path)))
         watch = _Watch(options, crew, provider, state_path, target)

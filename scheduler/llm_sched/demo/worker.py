@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from llm_sched.demo.lifeline import exit_with_parent
 from llm_sched.demo.messages import CallRecord, Failure, Finished, Go, Ready, Task
+from llm_sched.demo.reporting import worker_reported
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -33,9 +34,11 @@ def main(connection: Connection[Any, Any], task: Task) -> None:
     try:
         from llm_sched.demo import calls  # noqa: PLC0415 - see the law above
 
-        worker = calls.prepare(task, tell)
-        tell(Ready(task.worker))
-        go.wait()
-        tell(Finished(task.worker, worker.run()))
+        with worker_reported() as span:
+            worker = calls.prepare(task, tell, span)
+            tell(Ready(task.worker))
+            go.wait()
+            failure = worker.run()
+        tell(Finished(task.worker, failure))
     except Exception as error:  # noqa: BLE001 - whatever it is, the parent reports it as this worker's failure
         tell(Finished(task.worker, Failure(type(error).__name__, str(error) or repr(error))))

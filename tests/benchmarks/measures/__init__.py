@@ -11,6 +11,7 @@ from tests.benchmarks.measures.imports import Imports
 from tests.benchmarks.measures.pair import Pair
 from tests.benchmarks.measures.rate import Rate
 from tests.benchmarks.measures.recovery import Recovery
+from tests.benchmarks.measures.telemetry import Telemetry
 from tests.benchmarks.measures.throughput import Throughput
 
 if TYPE_CHECKING:
@@ -25,4 +26,5 @@ MEASURES: tuple[Measure, ...] = (
     Drain(),
     Rate(),
     Imports(),
+    Telemetry(),
 )
