@@ -118,6 +118,7 @@ def test_a_stream_that_never_ends_can_be_left(paced: Paced, provider: Provider) 
     for _ in range(OFTEN):
         with paced.layer.stream(CALL) as stream:
             assert next(stream) == "one "
+        until(lambda: provider.inside == 0, "the provider has noticed")
 
 
 def test_slow_streams_of_tasks_likewise(paced: Paced, provider: Provider) -> None:
