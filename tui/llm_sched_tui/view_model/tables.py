@@ -1,0 +1,135 @@
+"""Tables as values: records, columns that know how to show one, and which columns fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from llm_sched_tui.view_model.values import Order
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from llm_sched_tui.view_model.cells import Cell
+
+GAP = 2
+"""Columns of space between two columns."""
+
+
+class Record(Protocol):
+    """A row's facts. Rows are told apart by `key`, whatever their place."""
+
+    @property
+    def key(self) -> str:
+        """Which thing this is."""
+        ...
+
+    @property
+    def bucket(self) -> str:
+        """The bucket that one gets to from here; empty = none."""
+        ...
+
+    @property
+    def words(self) -> str:
+        """What a filter looks at, and what is copied."""
+        ...
+
+
+R = TypeVar("R", bound=Record)
+C = TypeVar("C", bound=Record, contravariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[C]):
+    """One column.
+
+    Args:
+        key: its name in an `Order`.
+        title: what stands above it.
+        cell: shows a record.
+        least: the narrowest useful width.
+        most: the widest useful width.
+        rank: the higher, the sooner it is left out where there is no room; 0 = never.
+        right: whether the title is aligned right.
+        order: what it is sorted by; None = it cannot be.
+        falling: whether the largest come first when it is chosen.
+    """
+
+    key: str
+    title: str
+    cell: Callable[[C], Cell]
+    least: int
+    most: int = 0
+    rank: int = 0
+    right: bool = False
+    order: Callable[[C], Any] | None = None
+    falling: bool = False
+
+
+def figures(key: str, title: str, cell: Callable[[C], Cell], width: int, rank: int, order: Callable[[C], Any]) -> Column[C]:
+    """A column of numbers of one width, the largest first when it is sorted by."""
+    return Column(key, title, cell, width, rank=rank, right=True, order=order, falling=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Table(Generic[R]):
+    """Sorted records and their columns; `note` says why there are none."""
+
+    columns: tuple[Column[R], ...]
+    records: tuple[R, ...]
+    order: Order
+    note: str = ""
+
+
+def fit(columns: Sequence[Column[Any]], width: int) -> tuple[tuple[int, int], ...]:
+    """Choose the columns for a width: (index, width) of each, in order.
+
+    The columns of the highest rank go first when there is no room; what is left over widens the elastic ones,
+    the lowest rank first.
+    """
+    chosen = list(range(len(columns)))
+
+    def needed() -> int:
+        return sum(columns[index].least + GAP for index in chosen) - GAP
+
+    while needed() > width and any(columns[index].rank for index in chosen):
+        chosen.remove(max(chosen, key=lambda index: (columns[index].rank, index)))
+    widths = {index: columns[index].least for index in chosen}
+    spare = width - needed()
+    for index in sorted(chosen, key=lambda index: (columns[index].rank, index)):
+        if spare < 0:
+            shrink = min(-spare, widths[index] - 1)
+            widths[index] -= shrink
+            spare += shrink
+        else:
+            grow = max(0, min(spare, columns[index].most - columns[index].least))
+            widths[index] += grow
+            spare -= grow
+    return tuple(widths.items())
+
+
+def arranged(records: Sequence[R], columns: Sequence[Column[R]], order: Order) -> tuple[R, ...]:
+    """Sort records; equal ones stay in the order of their keys, so that rows do not jump."""
+    column = next((column for column in columns if column.key == order.column), None)
+    stable = sorted(records, key=lambda record: record.key)
+    if column is None or column.order is None:
+        return tuple(stable)
+    return tuple(sorted(stable, key=column.order, reverse=order.descending))
+
+
+def next_order(columns: Sequence[Column[Any]], order: Order) -> Order:
+    """Sort by the next column that can be sorted by."""
+    able = [column for column in columns if column.order is not None]
+    if not able:
+        return order
+    keys = [column.key for column in able]
+    chosen = able[(keys.index(order.column) + 1) % len(able) if order.column in keys else 0]
+    return Order(chosen.key, chosen.falling)
+
+
+def order_by(columns: Sequence[Column[Any]], order: Order, key: str) -> Order:
+    """Sort by a column that was pointed at; once more turns it round."""
+    if order.column == key:
+        return Order(key, not order.descending)
+    column = next((column for column in columns if column.key == key and column.order is not None), None)
+    return Order(key, column.falling) if column else order
