@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class MonitorScreen(Screen[None]):
     """One of the four screens; `view` is all it knows."""
 
-    view: reactive[View | None] = reactive(None)
+    view: reactive[View | None] = reactive(None, repaint=False)
     AUTO_FOCUS: ClassVar[str | None] = "LineTable"
 
     class Filtered(Message):

@@ -25,7 +25,7 @@ T = TypeVar("T")
 class Drawn(Painted, Generic[T]):
     """Draws `value`; only lines that have changed are painted again."""
 
-    value: reactive[T | None] = reactive(None)
+    value: reactive[T | None] = reactive(None, repaint=False)
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id, classes=classes)
@@ -57,7 +57,7 @@ class Drawn(Painted, Generic[T]):
 
     def render_line(self, y: int) -> Strip:
         """One line of what was drawn."""
-        return self.strip(self._line(self._lines, y), self.size.width, self.rich_style)
+        return self.strip(self._line(self._lines, y), self.size.width, self.base_style)
 
 
 class Head(Drawn[View]):

@@ -48,7 +48,7 @@ class LineTable(Painted, ScrollView, can_focus=True):
         Binding("enter", "choose", "Zoom in", show=False),
     ]
 
-    table: reactive[Table[Any] | None] = reactive(None)
+    table: reactive[Table[Any] | None] = reactive(None, repaint=False)
 
     class Pointed(Message):
         """The cursor is on another thing now; None = there is none."""
@@ -191,7 +191,7 @@ class LineTable(Painted, ScrollView, can_focus=True):
     def render_line(self, y: int) -> Strip:
         """The titles, or the row that is scrolled to this line."""
         width, table = self.size.width, self.table
-        base = self.rich_style
+        base = self.base_style
         if table is None or (not table.records and y):
             note = f"  {table.note}" if table is not None and y == 1 else ""
             return Strip(self.segments(((note, "dim"),), base)).adjust_cell_length(width, base)

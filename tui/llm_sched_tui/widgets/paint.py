@@ -26,6 +26,14 @@ class Painted(Widget):
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id, classes=classes)
         self._styles_of: dict[Role, Style] = {}
+        self._base: Style | None = None
+
+    @property
+    def base_style(self) -> Style:
+        """This widget's background and text; kept, because it is asked for with every line."""
+        if self._base is None:
+            self._base = self.rich_style
+        return self._base
 
     def style_of(self, role: Role) -> Style:
         """The style of a role; always one, for Textual's NO_COLOR filter wants no segment without."""
@@ -43,7 +51,7 @@ class Painted(Widget):
     def notify_style_update(self) -> None:
         """The theme has changed."""
         super().notify_style_update()
-        self._styles_of = {}
+        self._styles_of, self._base = {}, None
 
     def segments(self, spans: Iterable[Span], base: Style) -> list[Segment]:
         """Spans on a background."""
