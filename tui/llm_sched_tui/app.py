@@ -5,7 +5,9 @@ The law: it decides what is asked, never what is answered. All reading is the fe
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
+import os
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -91,6 +93,7 @@ class MonitorApp(App[int]):
         self._feed = feed
         self._folder = folder
         self._lifeline = lifeline
+        self._banner = ""
         self._back: list[ScreenName] = []
         self.query_shown = query
         self.view: View | None = None
@@ -101,9 +104,23 @@ class MonitorApp(App[int]):
         self._ask(self.query_shown)
         self.run_worker(partial(self._feed.run, self._show), thread=True, name="feed", exit_on_error=True)
 
+        if self._lifeline is not None:
+            os.set_blocking(self._lifeline, False)
+            asyncio.get_running_loop().add_reader(self._lifeline, self._hear, self._lifeline)
+
     def on_unmount(self) -> None:
         """Let the reading end."""
         self._feed.stop()
+
+    def _hear(self, lifeline: int) -> None:
+        """Show the last line that came; end with whoever opened the monitor."""
+        data = os.read(lifeline, 4096)
+        if not data:
+            asyncio.get_running_loop().remove_reader(lifeline)
+            self.exit()
+            return
+        self._banner = data.decode("utf-8", "replace").splitlines()[-1]
+        self._draw()
 
     def _show(self, view: View) -> None:
         self.post_message(Fresh(view))
@@ -117,6 +134,7 @@ class MonitorApp(App[int]):
         screen = self._monitor_screen()
         if screen is not None and self.view is not None and screen.is_mounted:
             screen.view = self.view
+            screen.banner = self._banner
 
     def _monitor_screen(self) -> MonitorScreen | None:
         return next((screen for screen in reversed(self.screen_stack) if isinstance(screen, MonitorScreen)), None)

@@ -11,7 +11,7 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from llm_sched_tui.view_model.values import View
-from llm_sched_tui.widgets.drawn import Head, KeyBar, Notice, Tabs
+from llm_sched_tui.widgets.drawn import Banner, Head, KeyBar, Notice, Tabs
 from llm_sched_tui.widgets.line_table import LineTable
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ class MonitorScreen(Screen[None]):
     """One of the four screens; `view` is all it knows."""
 
     view: reactive[View | None] = reactive(None, repaint=False)
+    banner: reactive[str] = reactive("", repaint=False)
     AUTO_FOCUS: ClassVar[str | None] = "LineTable"
 
     class Filtered(Message):
@@ -48,6 +49,7 @@ class MonitorScreen(Screen[None]):
         """Head, tabs, body, filter, keys."""
         yield Head(id="head")
         yield Tabs(id="tabs")
+        yield Banner(id="banner")
         with Vertical(id="body"):
             yield from self.body()
         yield Notice(id="notice")
@@ -67,6 +69,12 @@ class MonitorScreen(Screen[None]):
         self._show_either(view)
         if view.page is not None and view.query.screen == self.id:
             self.draw(view)
+
+    def watch_banner(self, banner: str) -> None:
+        """Something to be said above everything else."""
+        line = self.query_one(Banner)
+        line.display = bool(banner)
+        line.value = banner
 
     def _show_either(self, view: View) -> None:
         missing = view.page is None

@@ -11,6 +11,7 @@ from textual.strip import Strip
 from llm_sched_tui.view_model import bars, plots
 from llm_sched_tui.view_model.cells import Line, plain_line
 from llm_sched_tui.view_model.pages import Plot
+from llm_sched_tui.view_model.text import elided
 from llm_sched_tui.view_model.values import Query, View
 from llm_sched_tui.widgets.paint import Painted
 
@@ -82,6 +83,14 @@ class KeyBar(Drawn[bool]):
     def lines(self, value: bool, width: int, height: int) -> Sequence[Line]:  # noqa: ARG002, FBT001 - always the same
         """See `Drawn`."""
         return (bars.keys(width),)
+
+
+class Banner(Drawn[str]):
+    """A sentence above everything else."""
+
+    def lines(self, value: str, width: int, height: int) -> Sequence[Line]:  # noqa: ARG002 - one line
+        """See `Drawn`."""
+        return (plain_line(((elided(value, width).center(width), "strong"),)),)
 
 
 class PlotArea(Drawn[Plot]):
