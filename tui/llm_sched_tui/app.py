@@ -15,6 +15,7 @@ from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 
 from llm_sched import __version__
+from llm_sched.errors import SchedulerError
 from llm_sched_tui.export import export
 from llm_sched_tui.messages import Fresh
 from llm_sched_tui.screens.base import MonitorScreen
@@ -97,12 +98,13 @@ class MonitorApp(App[int]):
         self._back: list[ScreenName] = []
         self.query_shown = query
         self.view: View | None = None
+        self.failure: SchedulerError | None = None
 
     def on_mount(self) -> None:
         """Begin with the first screen, and to read."""
         self.switch_mode(self.query_shown.screen)
         self._ask(self.query_shown)
-        self.run_worker(partial(self._feed.run, self._show), thread=True, name="feed", exit_on_error=True)
+        self.run_worker(self._read, thread=True, name="feed")
 
         if self._lifeline is not None:
             os.set_blocking(self._lifeline, False)
@@ -121,6 +123,14 @@ class MonitorApp(App[int]):
             return
         self._banner = data.decode("utf-8", "replace").splitlines()[-1]
         self._draw()
+
+    def _read(self) -> None:
+        """In the worker: read until the end. What cannot be written down or played ends the app, with one clear line."""
+        try:
+            self._feed.run(self._show)
+        except SchedulerError as error:
+            self.failure = error
+            self.call_from_thread(self.exit, return_code=1)
 
     def _show(self, view: View) -> None:
         self.post_message(Fresh(view))
@@ -267,7 +277,7 @@ class MonitorApp(App[int]):
     def action_help(self) -> None:
         """Show every key."""
         path = self.view.status.facts.path if self.view else ""
-        self.push_screen(HelpScreen((f"ledger     {path}", f"version    llm-sched {__version__}")))
+        self.push_screen(HelpScreen((("ledger", path), ("version", f"llm-sched {__version__}"))))
 
     def action_interrupt(self) -> None:
         """Ctrl-C."""

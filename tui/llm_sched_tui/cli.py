@@ -19,6 +19,7 @@ from llm_sched_tui.feed import Feed
 from llm_sched_tui.recording import Recorder, ReplaySource
 from llm_sched_tui.source import LiveSource
 from llm_sched_tui.view_model.model import Model
+from llm_sched_tui.view_model.series import WINDOWS_S
 from llm_sched_tui.view_model.values import Query
 
 if TYPE_CHECKING:
@@ -49,6 +50,14 @@ def _number(_context: click.Context, _parameter: click.Parameter, value: float) 
 )
 @click.option("--bucket", metavar="NAME", default="", help="Begin with this bucket.")
 @click.option("--user", metavar="NAME", default="", help="Show only this user's runs, and the buckets they are in.")
+@click.option(
+    "--window",
+    metavar="MINUTES",
+    type=click.Choice([f"{length / 60:.0f}" for length in WINDOWS_S]),
+    default="5",
+    show_default=True,
+    help="How much history is shown at first: 1, 5, 15 or 60 minutes.",
+)
 @click.option("--record", metavar="FILE", type=click.Path(path_type=Path), help="Write what is seen to a file, to be replayed.")
 @click.option("--replay", metavar="FILE", type=click.Path(path_type=Path), help="Show a recording instead of a ledger.")
 @click.option(
@@ -70,6 +79,7 @@ def command(  # noqa: PLR0913 - click hands over one argument an option
     refresh: float,
     bucket: str,
     user: str,
+    window: str,
     record: Path | None,
     replay: Path | None,
     speed: float,
@@ -90,7 +100,7 @@ def command(  # noqa: PLR0913 - click hands over one argument an option
         message = "--speed goes with --replay."
         raise click.UsageError(message)
     source = ReplaySource(replay, speed, time.monotonic) if replay else LiveSource(str(state) if state else None)
-    query = Query(screen="bucket" if bucket else "overview", bucket=bucket, user=user)
+    query = Query(screen="bucket" if bucket else "overview", bucket=bucket, user=user, window_s=float(window) * 60)
     model = Model(home=str(Path.home()))
     if once or not _can_draw():
         if record is not None:
@@ -136,6 +146,8 @@ def _watch(feed: Feed, query: Query, lifeline: int | None) -> int:
     logging.getLogger("llm_sched").propagate = False
     app = MonitorApp(feed, query, theme=first_theme(os.environ), folder=Path.cwd(), lifeline=lifeline)
     app.run()
+    if app.failure is not None:
+        raise app.failure
     return app.return_code or 0
 
 

@@ -165,7 +165,7 @@ class ReplaySource:
             line = self._next
             self._end = line.at
             self._next = next(self._lines, None)
-            if line.snapshot != b"null":
+            if bytes(line.snapshot) != b"null":
                 yield line
 
     def _reading(self, line: _Line) -> Reading:

@@ -73,7 +73,8 @@ class MonitorScreen:
             stack.callback(_restored_terminal())
             reader, self._pipe = os.pipe()
             stack.callback(self._hang_up)
-            command = [sys.executable, "-m", "llm_sched_tui", str(self._state), "--lifeline", str(reader)]
+            options = ("--window", "1", "--lifeline", str(reader))
+            command = [sys.executable, "-m", "llm_sched_tui", str(self._state), *options]
             try:
                 with children_ignore_interrupts():
                     self._process = subprocess.Popen(command, pass_fds=(reader,))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from rich.table import Table
+from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
@@ -43,12 +45,12 @@ class HelpScreen(ModalScreen[None]):
     """Shown over the others.
 
     Args:
-        place: lines about the ledger and the versions.
+        place: names and values: which ledger, which version.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,question_mark,q,enter", "dismiss", "Close", show=False)]
 
-    def __init__(self, place: tuple[str, ...]) -> None:
+    def __init__(self, place: tuple[tuple[str, str], ...]) -> None:
         super().__init__(id="help")
         self._place = place
 
@@ -56,10 +58,17 @@ class HelpScreen(ModalScreen[None]):
         """One text."""
         with VerticalScroll(id="help-box") as box:
             box.border_title = "llm-sched-tui"
-            yield Static(_text(self._place), id="help-text", markup=False)
+            yield Static(self._text(), id="help-text")
 
-
-def _text(place: tuple[str, ...]) -> str:
-    keys = [f"{key:<12} {does}" for key, does in _KEYS]
-    signs = [f"{each.sign} {each.role:<10} {_MEANINGS[each]}" for each in Severity]
-    return "\n".join([*keys, "", *signs, "", *place])
+    def _text(self) -> Table:
+        """Two columns, each of which wraps by itself."""
+        table = Table.grid(padding=(0, 2))
+        for key, does in _KEYS:
+            table.add_row(Text(key, "bold"), Text(does))
+        table.add_row()
+        for each in Severity:
+            table.add_row(Text(f"{each.sign} {each.role}", "bold"), Text(_MEANINGS[each]))
+        table.add_row()
+        for name, value in self._place:
+            table.add_row(Text(name, "bold"), Text(value))
+        return table

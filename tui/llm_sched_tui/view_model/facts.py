@@ -29,7 +29,7 @@ def _state(record: BucketRecord) -> Line:
     severity = record.severity
     limit = f"/{record.limit}" if record.limit else ""
     chunks = [
-        Chunk(((f" {severity.sign} {severity.role}", severity.role),)),
+        Chunk(((f"{severity.sign} {severity.role}", severity.role),)),
         Chunk(((f"{record.in_flight}{limit} in flight", "strong"),)),
         Chunk(_waiting(record)),
         Chunk((("wait p50 ", "dim"), (text.short(record.waits.p50), "plain"), (" p95 ", "dim"), (text.short(record.waits.p95), "plain"), (" s", "dim"))),
@@ -51,7 +51,7 @@ def _waiting(record: BucketRecord) -> tuple[Span, ...]:
 
 def _limits(bucket: BucketView, record: BucketRecord, elapsed_s: float) -> Line:
     cap = f"at most {record.limit} in flight" if record.limit else "no cap"
-    chunks = [Chunk(((" limits  ", "dim"), (cap, "plain")))]
+    chunks = [Chunk((("limits  ", "dim"), (cap, "plain")))]
     tokens, token_in_s = tokens_now(bucket, elapsed_s)
     if tokens is None:
         chunks.append(Chunk((("no rate limit", "dim"),)))
@@ -71,7 +71,7 @@ def _sources(bucket: BucketView) -> Line:
     told = [f"{text.printable(name)} ({text.plural(number, 'process', 'processes')})" for name, number in sources.items()]
     timeouts = sorted({policy.timeout_s for policy in bucket.policies})
     patience = " / ".join(text.seconds(value) for value in timeouts[:3])
-    chunks = [Chunk((("         " if number else " from    ", "dim"), (each, "plain"))) for number, each in enumerate(told[:_MOST_GROUPS])]
+    chunks = [Chunk((("" if number else "from    ", "dim"), (each, "plain"))) for number, each in enumerate(told[:_MOST_GROUPS])]
     return (*chunks, Chunk(((f"a call waits up to {patience}", "dim"),)))
 
 
@@ -86,7 +86,7 @@ def _groups(bucket: BucketView) -> dict[_Terms, list[PolicyView]]:
 
 
 def _disagreement(bucket: BucketView) -> Line:
-    chunks = [Chunk(((" ▲ policies disagree, the strictest holds", "saturated"),))]
+    chunks = [Chunk((("▲ policies disagree, the strictest holds", "saturated"),))]
     for terms, same in list(_groups(bucket).items())[:_MOST_GROUPS]:
         pids = ", ".join(str(each.pid) for each in same[:3])
         chunks.append(Chunk(((f"{_wish(terms)}: pid {pids}{_more(same)}", "plain"),)))

@@ -144,9 +144,9 @@ def _calls(before: BucketView | None, now: BucketView, change: Change, living: s
     released = (before.in_flight if before else 0) + granted - now.in_flight - reclaimed
     dead = [lease for lease in change.went if lease.holder.pid not in living][:reclaimed]
     given = [lease for lease in change.went if lease not in dead]
-    yield from _leases("released", now.name, given, released, "after")
-    yield from _leases("reclaimed", now.name, dead, reclaimed, "held")
-    yield from _leases("granted", now.name, change.came, granted, "waited")
+    yield from _leases("released", now.name, given, released)
+    yield from _leases("reclaimed", now.name, dead, reclaimed)
+    yield from _leases("granted", now.name, change.came, granted)
     if before:
         for kind, count in (
             ("timed out", now.totals.timed_out - before.totals.timed_out),
@@ -156,18 +156,24 @@ def _calls(before: BucketView | None, now: BucketView, change: Change, living: s
                 yield Event(kind, now.name, count=count)  # type: ignore[arg-type] # one of the two above
 
 
-def _leases(kind: EventKind, bucket: str, leases: Iterable[Lease], total: int, verb: str) -> Iterator[Event]:
+def _leases(kind: EventKind, bucket: str, leases: Iterable[Lease], total: int) -> Iterator[Event]:
     by_pid: dict[int, list[Lease]] = {}
     for lease in leases:
         by_pid.setdefault(lease.holder.pid, []).append(lease)
     for pid, same in by_pid.items():
-        spent = max(lease.holder.waited_s if kind == "granted" else lease.holder.held_s for lease in same)
         total -= len(same)
-        up_to = "up to " if len(same) > 1 else ""
-        detail = f"{verb} {up_to}{text.seconds(spent)}" if kind != "released" else f"{verb} {up_to}{text.seconds(spent)} or more"
-        yield Event(kind, bucket, pid, same[0].holder.user, len(same), detail)
+        yield Event(kind, bucket, pid, same[0].holder.user, len(same), _times(kind, same))
     if total > 0:
         yield Event(kind, bucket, count=total, detail="between two looks")
+
+
+def _times(kind: EventKind, leases: list[Lease]) -> str:
+    """How long they waited; of those that went, how long they had been held when they were last seen."""
+    many = len(leases) > 1
+    if kind == "granted":
+        return f"waited {'up to ' if many else ''}{text.seconds(max(lease.holder.waited_s for lease in leases))}"
+    held = text.seconds(max(lease.holder.held_s for lease in leases))
+    return f"the longest was held {held} or more" if many else f"held {held} or more"
 
 
 def columns(records: tuple[EventRecord, ...]) -> tuple[Column[EventRecord], ...]:

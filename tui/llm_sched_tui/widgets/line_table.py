@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.cells import cell_len
-from rich.style import Style
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
@@ -200,8 +199,8 @@ class LineTable(Painted, ScrollView, can_focus=True):
         index = y - _TITLE + round(self.scroll_offset.y)
         if index >= len(table.records):
             return Strip.blank(width, base)
-        if index == self._index:
-            base += self.get_component_rich_style("table--cursor", partial=True) if self.has_focus else Style(bold=True)
+        if index == self._index and self.has_focus:
+            base += self.get_component_rich_style("table--cursor", partial=True)
         spans = self._drawn.get(index) or self._row(table, index)
         return Strip(self.segments(spans, base)).adjust_cell_length(width, base)
 
