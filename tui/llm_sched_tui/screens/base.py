@@ -81,6 +81,8 @@ class MonitorScreen(Screen[None]):
         notice, body = self.query_one(Notice), self.query_one("#body")
         if notice.display != missing:
             notice.display, body.display = missing, not missing
+            if not missing and self.focused is None:  # a table that was hidden has lost it
+                self.call_after_refresh(self.focus_table)
         notice.value = view.status.advice if missing else None
 
     def open_filter(self, text: str) -> None:

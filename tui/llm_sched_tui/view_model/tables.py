@@ -84,28 +84,33 @@ class Table(Generic[R]):
 def fit(columns: Sequence[Column[Any]], width: int) -> tuple[tuple[int, int], ...]:
     """Choose the columns for a width: (index, width) of each, in order.
 
-    The columns of the highest rank go first when there is no room; what is left over widens the elastic ones,
-    the lowest rank first.
+    The columns of the highest rank go first when there is no room. What is left over goes to those that are never left
+    out, then in equal parts to the others, as far as they can use it.
     """
     chosen = list(range(len(columns)))
-
-    def needed() -> int:
-        return sum(columns[index].least + GAP for index in chosen) - GAP
-
-    while needed() > width and any(columns[index].rank for index in chosen):
+    while _needed(columns, chosen) > width and any(columns[index].rank for index in chosen):
         chosen.remove(max(chosen, key=lambda index: (columns[index].rank, index)))
     widths = {index: columns[index].least for index in chosen}
-    spare = width - needed()
-    for index in sorted(chosen, key=lambda index: (columns[index].rank, index)):
+    spare = width - _needed(columns, chosen)
+    for index in chosen:
         if spare < 0:
-            shrink = min(-spare, widths[index] - 1)
-            widths[index] -= shrink
-            spare += shrink
-        else:
-            grow = max(0, min(spare, columns[index].most - columns[index].least))
-            widths[index] += grow
-            spare -= grow
+            cut = min(-spare, widths[index] - 1)
+            widths[index] -= cut
+            spare += cut
+    growing = sorted(
+        (index for index in chosen if columns[index].most > columns[index].least),
+        key=lambda index: (columns[index].rank > 0, columns[index].most - columns[index].least),
+    )
+    for number, index in enumerate(growing):
+        part = spare if not columns[index].rank else spare // (len(growing) - number)
+        grow = max(0, min(part, columns[index].most - columns[index].least))
+        widths[index] += grow
+        spare -= grow
     return tuple(widths.items())
+
+
+def _needed(columns: Sequence[Column[Any]], chosen: list[int]) -> int:
+    return sum(columns[index].least + GAP for index in chosen) - GAP
 
 
 def arranged(records: Sequence[R], columns: Sequence[Column[R]], order: Order) -> tuple[R, ...]:

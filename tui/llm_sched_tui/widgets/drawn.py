@@ -41,8 +41,9 @@ class Drawn(Painted, Generic[T]):
         self._draw()
 
     def on_resize(self) -> None:
-        """A new size."""
+        """A new size: what was painted at another one, or never, is worth nothing."""
         self._draw()
+        self.refresh()
 
     def _draw(self) -> None:
         width, height = self.size

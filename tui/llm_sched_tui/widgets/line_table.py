@@ -99,8 +99,10 @@ class LineTable(Painted, ScrollView, can_focus=True):
         self._lay_out()
 
     def on_resize(self) -> None:
-        """A new size."""
+        """A new size: what was painted at another one, or never, is worth nothing."""
+        self._drawn = {}
         self._lay_out()
+        self.refresh()
 
     def watch_has_focus(self, has_focus: bool) -> None:  # noqa: FBT001 - Textual's signature
         """The cursor looks different."""
