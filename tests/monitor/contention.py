@@ -7,11 +7,13 @@ import threading
 import time
 from pathlib import Path
 
+from tests.monitor.crowd import Run, crowd, end, start
+
+from llm_sched.snapshot import read_snapshot
 from llm_sched_tui.feed import Feed
 from llm_sched_tui.recording import Recorder
 from llm_sched_tui.source import LiveSource
 from llm_sched_tui.view_model.model import Model
-from tests.monitor.crowd import Run, crowd, end, start
 
 GPT = ("openai", "gpt-4o")
 MINI = ("openai", "gpt-4o-mini")
@@ -40,6 +42,8 @@ def contend(state: Path, seconds: float) -> None:
         strict = start(STRICT, state, len(RUNS))
         try:
             _until(begun, seconds * 0.75)
+            while not any(holder.pid == strict.pid for each in read_snapshot(state).buckets for holder in each.holders):
+                time.sleep(0.01)
             strict.kill()
         finally:
             end(strict)

@@ -13,12 +13,13 @@ import tracemalloc
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llm_sched.snapshot import read_snapshot
-from llm_sched_tui.view_model.model import Model
-from llm_sched_tui.view_model.values import Query, Reading, ScreenName
 from tests.monitor.crowd import Run, crowd
 from tests.monitor.storm import build, change
 from tests.monitor.watched import WatchedMonitor
+
+from llm_sched.snapshot import read_snapshot
+from llm_sched_tui.view_model.model import Model
+from llm_sched_tui.view_model.values import Query, Reading, ScreenName
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -142,7 +143,8 @@ def _until(condition: object) -> None:
 
 
 def _tell(what: str, figure: str) -> None:
-    print(f"{what:<28} {figure}", flush=True)
+    sys.stdout.write(f"{what:<28} {figure}\n")
+    sys.stdout.flush()
 
 
 def main() -> None:

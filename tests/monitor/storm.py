@@ -79,7 +79,8 @@ def main() -> None:
         file.write(codec.encode(state))
         turn += 1
         time.sleep(max(0.0, begun + turn / WRITES_PER_S - time.monotonic()))
-    print(turn, time.monotonic() - begun, flush=True)
+    sys.stdout.write(f"{turn} {time.monotonic() - begun}\n")
+    sys.stdout.flush()
     sys.stdin.readline()
     sys.stdin.read()  # the owners live on, until there is no more to come
     for room in rooms:

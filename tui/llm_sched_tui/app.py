@@ -27,7 +27,6 @@ from llm_sched_tui.screens.runs import RunsScreen
 from llm_sched_tui.themes import CYCLE, DARK, LIGHT
 from llm_sched_tui.view_model.tables import next_order, order_by
 from llm_sched_tui.view_model.values import Order, Query, ScreenName, View
-from llm_sched_tui.widgets.line_table import LineTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from textual.screen import Screen
 
     from llm_sched_tui.feed import Feed
+    from llm_sched_tui.widgets.line_table import LineTable
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as a shell counts it."""
@@ -55,8 +55,8 @@ class MonitorApp(App[int]):
     TITLE = "llm-sched"
     CSS_PATH = "app.tcss"
     ENABLE_COMMAND_PALETTE = True
-    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-narrow"), (100, "-normal"), (140, "-wide")]
-    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-low"), (30, "-high")]
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-normal"), (140, "-wide")]  # noqa: RUF012 - as Textual declares it
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (30, "-high")]  # noqa: RUF012 - likewise
     MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {
         "overview": partial(OverviewScreen, id="overview"),
         "bucket": partial(BucketScreen, id="bucket"),
@@ -172,9 +172,7 @@ class MonitorApp(App[int]):
     async def action_back(self) -> None:
         """Close the filter, else forget it, else go where one came from."""
         screen = self._monitor_screen()
-        if screen is not None and screen.close_filter():
-            self._ask(self.query_shown.with_filter(""))
-        elif self.query_shown.filter:
+        if (screen is not None and screen.close_filter()) or self.query_shown.filter:
             self._ask(self.query_shown.with_filter(""))
         elif self._back:
             await self._go(self._back.pop())
@@ -294,4 +292,3 @@ class MonitorApp(App[int]):
 
     def _press(self, key: str) -> None:
         self.simulate_key(key)
-

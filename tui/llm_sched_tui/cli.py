@@ -118,7 +118,10 @@ def command(  # noqa: PLR0913 - click hands over one argument an option
 
 
 def _can_draw() -> bool:
-    return all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)) and os.environ.get("TERM", "") not in {"", "dumb"}
+    return all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)) and os.environ.get("TERM", "") not in {
+        "",
+        "dumb",
+    }
 
 
 def _print_once(source: Source, model: Model, query: Query) -> None:

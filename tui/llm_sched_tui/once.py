@@ -8,9 +8,9 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from rich.cells import cell_len
 from rich.text import Text
 
-from llm_sched_tui.view_model import overview
 from llm_sched_tui.view_model.history import Waits
 from llm_sched_tui.view_model.pages import BucketPage, OverviewPage
 from llm_sched_tui.view_model.quantiles import quantile
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from llm_sched.snapshot import BucketView
+    from llm_sched_tui.view_model import overview
     from llm_sched_tui.view_model.cells import Line, Role, Span
     from llm_sched_tui.view_model.values import View
 
@@ -100,7 +101,7 @@ def _print_table(console: Console, table: Table[Any]) -> None:
         _print(console, ((table.note, "dim"),))
         return
     fitted = fit(table.columns, console.width)
-    titles = []
+    titles: list[str] = []
     for index, width in fitted:
         title = table.columns[index].title[:width]
         titles.append(title.rjust(width) if table.columns[index].right else title.ljust(width))
@@ -108,9 +109,11 @@ def _print_table(console: Console, table: Table[Any]) -> None:
     for record in table.records:
         spans: list[Span] = []
         for number, (index, width) in enumerate(fitted):
+            if number:
+                spans.append((" " * GAP, "plain"))
             drawn = table.columns[index].cell(record).draw(width)
-            missing = width - sum(Text(text).cell_len for text, _ in drawn)
-            spans += [*([(" " * GAP, "plain")] if number else []), *drawn, (" " * missing, "plain")]
+            spans.extend(drawn)
+            spans.append((" " * (width - sum(cell_len(text) for text, _ in drawn)), "plain"))
         _print(console, tuple(spans))
 
 

@@ -77,7 +77,7 @@ class MonitorScreen:
             command = [sys.executable, "-m", "llm_sched_tui", str(self._state), *options]
             try:
                 with children_ignore_interrupts():
-                    self._process = subprocess.Popen(command, pass_fds=(reader,))
+                    self._process = subprocess.Popen(command, pass_fds=(reader,))  # noqa: S603 - our own command
             finally:
                 os.close(reader)
             self._say(self._title)

@@ -10,13 +10,14 @@ from textual.reactive import reactive
 from textual.screen import Screen
 from textual.widgets import Input
 
-from llm_sched_tui.view_model.values import View
 from llm_sched_tui.widgets.drawn import Banner, Head, KeyBar, Notice, Tabs
-from llm_sched_tui.widgets.line_table import LineTable
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.widget import Widget
+
+    from llm_sched_tui.view_model.values import View
+    from llm_sched_tui.widgets.line_table import LineTable
 
 
 class MonitorScreen(Screen[None]):

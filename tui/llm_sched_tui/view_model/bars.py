@@ -77,9 +77,7 @@ def tabs(query: Query, width: int) -> Line:
 
 def keys(width: int) -> Line:
     """Last line: the keys that matter most."""
-    chunks = [
-        Chunk(((f"{key} ", "accent"), (does, "dim")), rank, action) for key, does, action, rank in KEYS
-    ]
+    chunks = [Chunk(((f"{key} ", "accent"), (does, "dim")), rank, action) for key, does, action, rank in KEYS]
     return spread(chunks, (), width, gap=2)
 
 

@@ -32,7 +32,15 @@ def _state(record: BucketRecord) -> Line:
         Chunk(((f"{severity.sign} {severity.role}", severity.role),)),
         Chunk(((f"{record.in_flight}{limit} in flight", "strong"),)),
         Chunk(_waiting(record)),
-        Chunk((("wait p50 ", "dim"), (text.short(record.waits.p50), "plain"), (" p95 ", "dim"), (text.short(record.waits.p95), "plain"), (" s", "dim"))),
+        Chunk(
+            (
+                ("wait p50 ", "dim"),
+                (text.short(record.waits.p50), "plain"),
+                (" p95 ", "dim"),
+                (text.short(record.waits.p95), "plain"),
+                (" s", "dim"),
+            )
+        ),
     ]
     if record.per_minute is not None:
         chunks.append(Chunk(((f"{text.count(record.per_minute)} grants/min", "plain"),)))
@@ -71,7 +79,9 @@ def _sources(bucket: BucketView) -> Line:
     told = [f"{text.printable(name)} ({text.plural(number, 'process', 'processes')})" for name, number in sources.items()]
     timeouts = sorted({policy.timeout_s for policy in bucket.policies})
     patience = " / ".join(text.seconds(value) for value in timeouts[:3])
-    chunks = [Chunk((("" if number else "from    ", "dim"), (each, "plain"))) for number, each in enumerate(told[:_MOST_GROUPS])]
+    chunks = [
+        Chunk((("" if number else "from    ", "dim"), (each, "plain"))) for number, each in enumerate(told[:_MOST_GROUPS])
+    ]
     return (*chunks, Chunk(((f"a call waits up to {patience}", "dim"),)))
 
 

@@ -230,9 +230,7 @@ def _samples(owners: list[OwnerView]) -> dict[RunKey, RunSample]:
     for owner in owners:
         key = (owner.pid, owner.user, owner.command)
         other = samples.get(key, RunSample(0, 0, 0))  # several schedulers in one process are one run
-        samples[key] = RunSample(
-            owner.in_flight + other.held, owner.waiting + other.waiting, owner.granted + other.granted
-        )
+        samples[key] = RunSample(owner.in_flight + other.held, owner.waiting + other.waiting, owner.granted + other.granted)
     return samples
 
 

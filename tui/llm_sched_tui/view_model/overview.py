@@ -102,7 +102,14 @@ def columns(buckets: Sequence[BucketRecord], window_s: float) -> tuple[Column[Bu
         return Gauge(row.in_flight, row.limit, row.severity.role, digits)
 
     return (
-        Column("name", "bucket", _name, min(_NARROW_NAME, longest), min(_WIDEST_NAME, longest), order=lambda row: row.name.casefold()),
+        Column(
+            "name",
+            "bucket",
+            _name,
+            min(_NARROW_NAME, longest),
+            min(_WIDEST_NAME, longest),
+            order=lambda row: row.name.casefold(),
+        ),
         Column("in_flight", "in flight", gauge, max(9, digits + 4), digits + 17, 1, order=_fullness, falling=True),
         figures("waiting", "waiting", _waiting, 8, 2, lambda row: row.waiting),
         figures("oldest", "oldest", _oldest, 6, 3, lambda row: row.oldest_s),

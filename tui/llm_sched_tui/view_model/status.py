@@ -17,8 +17,10 @@ STALE_AFTER_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known beside the reading: the path and the time of day as they are shown, where in a recording this is
-    (empty for a ledger), and whether there has been a readable ledger before.
+    """What is known beside the reading.
+
+    `path` and `clock` (the time of day) are as they are shown; `progress`: where in a recording this is, empty for a
+    ledger; `was_live`: whether there has been a readable ledger before.
     """
 
     path: str
@@ -110,4 +112,3 @@ _FAULTS: dict[str, _Judgement] = {
         ),
     ),
 }
-

@@ -36,11 +36,11 @@ class Record(Protocol):
 
 
 R = TypeVar("R", bound=Record)
-C = TypeVar("C", bound=Record, contravariant=True)
+C_contra = TypeVar("C_contra", bound=Record, contravariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Column(Generic[C]):
+class Column(Generic[C_contra]):
     """One column.
 
     Args:
@@ -57,16 +57,18 @@ class Column(Generic[C]):
 
     key: str
     title: str
-    cell: Callable[[C], Cell]
+    cell: Callable[[C_contra], Cell]
     least: int
     most: int = 0
     rank: int = 0
     right: bool = False
-    order: Callable[[C], Any] | None = None
+    order: Callable[[C_contra], Any] | None = None
     falling: bool = False
 
 
-def figures(key: str, title: str, cell: Callable[[C], Cell], width: int, rank: int, order: Callable[[C], Any]) -> Column[C]:
+def figures(
+    key: str, title: str, cell: Callable[[C_contra], Cell], width: int, rank: int, order: Callable[[C_contra], Any]
+) -> Column[C_contra]:
     """A column of numbers of one width, the largest first when it is sorted by."""
     return Column(key, title, cell, width, rank=rank, right=True, order=order, falling=True)
 

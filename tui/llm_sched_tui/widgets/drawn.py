@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from textual.geometry import Region
 from textual.reactive import reactive
-from textual.strip import Strip
 
 from llm_sched_tui.view_model import bars, plots
 from llm_sched_tui.view_model.cells import Line, plain_line
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from textual.geometry import Size
+    from textual.strip import Strip
 
 T = TypeVar("T")
 
@@ -129,9 +129,7 @@ class Notice(Drawn[tuple[str, ...]]):
         top = max(0, (height - len(told)) // 2 - 1)
         blank = plain_line((("", "plain"),))
         first = len(_broken(value[0], max(10, width - 8))) if value else 0
-        shown = [
-            plain_line(((text.center(width), "strong" if number < first else "dim"),)) for number, text in enumerate(told)
-        ]
+        shown = [plain_line(((text.center(width), "strong" if number < first else "dim"),)) for number, text in enumerate(told)]
         return [*[blank] * top, *shown[:first], blank, *shown[first:]]
 
 
