@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import logging
 import math
 import os
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from llm_sched_tui.view_model.values import View
 
 _FASTEST_S, _SLOWEST_S = 0.05, 3600.0
+_LONG_S = 1e9
 
 
 def _number(_context: click.Context, _parameter: click.Parameter, value: float) -> float:
@@ -99,10 +102,13 @@ def command(  # noqa: PLR0913 - click hands over one argument an option
     if replay is None and context.get_parameter_source("speed") is click.core.ParameterSource.COMMANDLINE:
         message = "--speed goes with --replay."
         raise click.UsageError(message)
-    source = ReplaySource(replay, speed, time.monotonic) if replay else LiveSource(str(state) if state else None)
+    plain = once or not _can_draw()
+    # Printed once, a recording is shown as it ended: its clock jumps there.
+    clock = partial(next, itertools.count(0.0, _LONG_S)) if plain else time.monotonic
+    source = ReplaySource(replay, speed, clock) if replay else LiveSource(str(state) if state else None)
     query = Query(screen="bucket" if bucket else "overview", bucket=bucket, user=user, window_s=float(window) * 60)
     model = Model(home=str(Path.home()))
-    if once or not _can_draw():
+    if plain:
         if record is not None:
             message = "--record needs a terminal to watch on; it does not go with --once."
             raise click.UsageError(message)
@@ -129,8 +135,9 @@ def _print_once(source: Source, model: Model, query: Query) -> None:
 
     from llm_sched_tui.once import print_once  # noqa: PLC0415 - likewise
 
-    for reading in source.poll():
-        model.take(reading)
+    for _ in range(2):
+        for reading in source.poll():
+            model.take(reading)
     queries = [dataclasses.replace(query, screen="overview"), *([query] if query.bucket else [])]
     views: list[View] = []
     for each in queries:

@@ -118,6 +118,8 @@ class ReplaySource:
         self._lines = _lines(path)
         self._head = _head(self._lines, path)
         self._next: _Line | None = next(self._lines, None)
+        if self._next is None:
+            raise RecordingError(f"--replay {path}: there is no snapshot in this recording", path=str(path))
         self._from: float | None = None
         self._still: float | None = None
         self._last: Reading | None = None
