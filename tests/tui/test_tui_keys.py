@@ -164,7 +164,7 @@ async def test_the_cursor_follows_the_thing(app: MonitorApp, source: FakeSource)
 
 async def test_a_thing_that_is_gone_leaves_the_cursor_in_its_place(app: MonitorApp, source: FakeSource) -> None:
     """And an empty table has no thing."""
-    async with app.run_test(size=SIZE) as pilot:
+    async with app.run_test(size=SIZE, notifications=True) as pilot:
         await shows(pilot, "ollama/llama")
         await pilot.press("down")
         source.show(snapshot(CONTENTION[0], CONTENTION[1], seq=2))
@@ -228,7 +228,7 @@ async def test_plus_and_minus_change_the_window(app: MonitorApp) -> None:
 
 async def test_c_copies_the_row(app: MonitorApp) -> None:
     """To the terminal's clipboard, and says what."""
-    async with app.run_test(size=SIZE) as pilot:
+    async with app.run_test(size=SIZE, notifications=True) as pilot:
         await shows(pilot, "ollama/llama")
         await pilot.press("end", "c")
         await shows(pilot, "Copied")
@@ -255,7 +255,7 @@ def written(folder: Path) -> list[Path]:
 async def test_an_export_that_cannot_be_written_is_one_line(source: FakeSource, tmp_path: Path) -> None:
     """The app goes on."""
     app = app_of(source, tmp_path / "nowhere")
-    async with app.run_test(size=SIZE) as pilot:
+    async with app.run_test(size=SIZE, notifications=True) as pilot:
         await shows(pilot, "ollama/llama")
         await pilot.press("e")
         await shows(pilot, "Not exported", "No such file")
@@ -332,7 +332,7 @@ async def test_ctrl_c_quits_also_while_typing(app: MonitorApp) -> None:
 
 async def test_tab_goes_to_the_other_table(app: MonitorApp) -> None:
     """On the bucket screen: holders, waiters; each keeps its own cursor and order."""
-    async with app.run_test(size=SIZE) as pilot:
+    async with app.run_test(size=SIZE, notifications=True) as pilot:
         await shows(pilot, "ollama/llama")
         await pilot.press("end", "enter")
         await shows(pilot, "waits 2")

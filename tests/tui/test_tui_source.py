@@ -119,6 +119,7 @@ def test_what_may_not_be_read_is_said(ledger: Path) -> None:
     reading = source.poll()[0]
     assert reading.refused == "no permission: use another file"
     assert reading.snapshot.path == str(ledger)
+    assert source.poll()[0].refused == reading.refused
     source._read = Reads(ledger)  # noqa: SLF001 - the world changes under it
     assert source.poll()[0].refused == ""
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from textual.pilot import Pilot
 
-PATIENCE_S = 5.0
+PATIENCE_S = 20.0
 """A generous deadline: passing it means "never", not "slow"."""
 
 WALL = 1_700_000_000.0

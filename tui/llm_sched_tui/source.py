@@ -82,7 +82,7 @@ class LiveSource:
         self._mark = self._look(reading.snapshot.path)
         self._sure = self._mark is None or self.wall() * 1e9 - self._mark[0] > _COARSE_NS
         if last is not None and _same(last, reading):
-            reading = Reading(now, last.taken, reading.wall, last.snapshot)
+            reading = Reading(now, last.taken, reading.wall, last.snapshot, last.refused)
         self._last = reading
         return [reading]
 

@@ -129,10 +129,10 @@ def turn_s(bucket: BucketView, position: int, elapsed_s: float, per_minute: floa
 
 def holder_columns(records: Sequence[HolderRecord]) -> tuple[Column[HolderRecord], ...]:
     """The columns, wide enough for these holders."""
-    user, command = _longest(record.user for record in records), _longest(record.command for record in records)
+    user, command = _longest((record.user for record in records), 4), _longest((record.command for record in records), 8)
     return (
         Column("pid", "pid", lambda row: Words(f"{row.pid}", "dim", right=True), 7, right=True, order=lambda row: row.pid),
-        Column("user", "user", lambda row: _label(row.user), 6, max(6, user), order=lambda row: row.user.casefold()),
+        Column("user", "user", lambda row: _label(row.user), min(12, user), user, order=lambda row: row.user.casefold()),
         Column("held", "since", _held, 9, rank=1, right=True, order=lambda row: row.held_s, falling=True),
         figures("waited", "waited", lambda row: _seconds(row.waited_s), 6, 2, lambda row: row.waited_s),
         Column("command", "command", lambda row: _command(row.command), 8, max(8, command), 3, order=lambda row: row.command),
@@ -141,11 +141,11 @@ def holder_columns(records: Sequence[HolderRecord]) -> tuple[Column[HolderRecord
 
 def waiter_columns(records: Sequence[WaiterRecord]) -> tuple[Column[WaiterRecord], ...]:
     """The columns, wide enough for these waiters."""
-    user, command = _longest(record.user for record in records), _longest(record.command for record in records)
+    user, command = _longest((record.user for record in records), 4), _longest((record.command for record in records), 8)
     return (
         Column("position", "#", _position, 4, right=True, order=lambda row: row.position),
         Column("pid", "pid", lambda row: Words(f"{row.pid}", "dim", right=True), 7, 2, right=True, order=lambda row: row.pid),
-        Column("user", "user", lambda row: _label(row.user), 6, max(6, user), order=lambda row: row.user.casefold()),
+        Column("user", "user", lambda row: _label(row.user), min(12, user), user, order=lambda row: row.user.casefold()),
         figures("count", "calls", lambda row: Words(f"{row.count}", "saturated", right=True), 5, 1, lambda row: row.count),
         figures("oldest", "since", lambda row: _seconds(row.oldest_s), 6, 1, lambda row: row.oldest_s),
         Column("turn", "turn in", _turn, 7, rank=3, right=True, order=lambda row: _last(row.turn_s)),
@@ -155,8 +155,8 @@ def waiter_columns(records: Sequence[WaiterRecord]) -> tuple[Column[WaiterRecord
     )
 
 
-def _longest(texts: Iterable[str]) -> int:
-    return min(_WIDEST_TEXT, max((len(each) for each in texts), default=0))
+def _longest(texts: Iterable[str], least: int) -> int:
+    return min(_WIDEST_TEXT, max((len(each) for each in texts), default=0)) or least
 
 
 def _last(value: float | None) -> float:

@@ -32,16 +32,10 @@ def _state(record: BucketRecord) -> Line:
         Chunk(((f"{severity.sign} {severity.role}", severity.role),)),
         Chunk(((f"{record.in_flight}{limit} in flight", "strong"),)),
         Chunk(_waiting(record)),
-        Chunk(
-            (
-                ("wait p50 ", "dim"),
-                (text.short(record.waits.p50), "plain"),
-                (" p95 ", "dim"),
-                (text.short(record.waits.p95), "plain"),
-                (" s", "dim"),
-            )
-        ),
     ]
+    if record.waits.p50 is not None:
+        p50, p95 = text.short(record.waits.p50), text.short(record.waits.p95)
+        chunks.append(Chunk((("wait p50 ", "dim"), (p50, "plain"), (" p95 ", "dim"), (p95, "plain"), (" s", "dim"))))
     if record.per_minute is not None:
         chunks.append(Chunk(((f"{text.count(record.per_minute)} grants/min", "plain"),)))
     chunks.append(Chunk(((f"{record.timed_out} timed out", "starving" if record.timed_out else "dim"),)))
