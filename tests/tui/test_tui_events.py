@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tui_support import bucket, holder, model, owners_of, policy, reading, snapshot, totals, waiters
+from tui_support import bucket, holder, missing, model, owners_of, policy, reading, snapshot, totals, waiters
 
 from llm_sched.snapshot import OwnerView
 from llm_sched_tui.view_model.leases import Leases
@@ -108,6 +108,13 @@ def test_counters_that_began_anew_are_one_event() -> None:
 def test_the_first_look_is_no_event() -> None:
     """What was there before the monitor did not happen now."""
     assert events(snapshot(bucket(holders=[holder()], totals=totals(granted=50)))) == []
+
+
+def test_all_that_is_in_a_ledger_that_appears_came_since() -> None:
+    """The monitor saw that there was none."""
+    found = events(missing(), snapshot(bucket(holders=[holder(11, "ann")])))
+    assert found[0].startswith("ledger")
+    assert {"joined x1 11 ann run-ann.py", "granted x1 p/m 11 ann waited 0.5 s"} <= set(found)
 
 
 def test_a_bucket_that_appears_tells_who_came() -> None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import datetime as dt
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
-from tui_support import screen_text, shows
+from tui_support import screen_text, shows, until
 
 from llm_sched_tui.app import MonitorApp
 from llm_sched_tui.feed import Feed
@@ -80,6 +80,7 @@ def stable(svg: str) -> str:
         ("runs", (120, 30), DARK.name),
         ("events", (120, 30), LIGHT.name),
     ],
+    ids=lambda value: "x".join(map(str, value)) if isinstance(value, tuple) else value.removeprefix("llm-sched-"),
 )
 async def test_pictures(
     snapshot: SnapshotAssertion, tmp_path: Path, screen: ScreenName, size: tuple[int, int], theme: str
@@ -99,10 +100,11 @@ async def compare(app: MonitorApp, size: tuple[int, int], snapshot: SnapshotAsse
     """Compare what is on the screen when it has come to rest."""
     async with app.run_test(size=size) as pilot:
         await shows(pilot, "live")
-        before: Any = None
-        while (now := screen_text(pilot)) != before:  # widgets that appear are laid out in several steps
-            before = now
+        await until(pilot, lambda: app.screen.focused is not None, "the cursor is there")
+        before, svg = "", stable(app.export_screenshot())
+        while svg != before:  # widgets that appear are laid out in several steps
             await pilot.pause(0.3)
-        svg = stable(app.export_screenshot())
+            before, svg = svg, stable(app.export_screenshot())
+        now = screen_text(pilot)
     assert now == snapshot(extension_class=Texts)
     assert svg == snapshot(extension_class=Pictures)

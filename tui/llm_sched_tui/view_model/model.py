@@ -9,6 +9,8 @@ import datetime as dt
 from collections import deque
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from llm_sched_tui.view_model import bucket as one_bucket
 from llm_sched_tui.view_model import overview, record, runs, text
 from llm_sched_tui.view_model.cells import plain_line
@@ -79,6 +81,8 @@ class Model:
         if not reading.changed and before is not None and before.snapshot is snapshot:
             self._history.again(reading.at, snapshot.buckets, snapshot.owners)
             return
+        if self._live is None and before is not None and before.snapshot.state == "absent":
+            self._live = msgspec.structs.replace(snapshot, buckets=[], owners=[])  # all that is there came since
         changes = self._leases.follow(reading.taken, snapshot.buckets)
         if self._live is not None:
             self._log(reading.wall, record.differences(self._live, snapshot, changes))
