@@ -252,3 +252,13 @@ def test_an_unchanged_look_moves_the_history_on() -> None:
     page = known.view(Query(window_s=60.0), 10.0, 0.0).page  # type: ignore[union-attr]
     assert isinstance(page, OverviewPage)
     assert page.buckets.records[0].in_flight_series.values[-1] == 1
+
+
+def test_waits_go_on_while_nobody_writes() -> None:
+    """A second look at the same snapshot does not make it younger."""
+    known, shown = model(), snapshot(bucket(waiters=[waiters(oldest_wait_s=3.0)]))
+    known.take(reading(shown, 0.0))
+    known.take(reading(shown, 10.0, taken=0.0))
+    page = known.view(Query(), 12.0, 0.0).page  # type: ignore[union-attr]
+    assert isinstance(page, OverviewPage)
+    assert page.buckets.records[0].oldest_s == pytest.approx(15.0)

@@ -124,7 +124,7 @@ class Model:
 
     def _record(self, bucket: BucketView, reading: Reading, now: float, window_s: float) -> BucketRecord:
         history = self._history.buckets.get(bucket.name) or BucketHistory()
-        return overview.bucket_record(bucket, history, reading.at, now, window_s)
+        return overview.bucket_record(bucket, history, reading.taken, now, window_s)
 
     def _overview(self, query: Query, reading: Reading, now: float) -> OverviewPage:
         shown = [each for each in reading.snapshot.buckets if not query.user or _takes_part(each, query.user)]
