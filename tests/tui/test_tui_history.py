@@ -32,7 +32,16 @@ def test_where_nobody_looked_is_a_gap() -> None:
     ring = Ring[BucketSample](4.0, 4)
     ring.add(0.0, sample(1))
     ring.add(2.0, sample(0))
-    assert ring.level(3.0, lambda each: each.in_flight).values == (1, None, 0, None)
+    assert ring.level(2.0, lambda each: each.in_flight).values == (None, 1, None, 0)
+    assert ring.level(7.0, lambda each: each.in_flight).values == (None, None, None, None)
+
+
+def test_a_look_that_is_due_is_no_gap() -> None:
+    """The newest step shown is the newest that was seen, as long as that is not long ago: nothing flickers."""
+    ring = Ring[BucketSample](4.0, 4)
+    ring.add(0.0, sample(1))
+    ring.add(1.0, sample(2))
+    assert ring.level(2.5, lambda each: each.in_flight) == ring.level(1.0, lambda each: each.in_flight)
 
 
 def test_a_ring_forgets() -> None:
@@ -49,7 +58,7 @@ def test_a_copy_stands_still() -> None:
     ring.add(0.0, sample(1))
     copy = ring.copy()
     ring.add(1.0, sample(2))
-    assert copy.level(1.0, lambda each: each.in_flight).values == (None, None, 1, None)
+    assert copy.level(1.0, lambda each: each.in_flight).values == (None, None, None, 1)
 
 
 def by_group(series: Series, width: int) -> dict[int, float | None]:

@@ -58,6 +58,8 @@ def app_at(moment_s: float, query: Query, theme: str, tmp_path: Path) -> Monitor
     while at[0] < moment_s:
         feed.look()
         at[0] += 0.25
+    for _ in range(2):  # what is due by now, and that nothing has changed since
+        feed.look()
     feed.query = query
     return MonitorApp(feed, query, theme=theme, folder=tmp_path)
 

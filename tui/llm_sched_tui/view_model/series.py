@@ -20,6 +20,8 @@ WINDOWS_S = (60.0, 300.0, 900.0, 3600.0)
 STEPS = 240
 """Steps of a window: more columns than that no plot has."""
 
+_PATIENCE = 4
+
 
 class Sample(Protocol):
     """What one step remembers."""
@@ -135,6 +137,9 @@ class Ring(Generic[S]):
 
     def _series(self, at: float, points: Iterator[tuple[int, float | None]]) -> Series:
         last = int(at // self.step_s)
+        # A moment of which nothing is known yet, because the next look is still to come, is not shown as a gap.
+        if self._samples and last - _PATIENCE <= self._samples[-1][0] < last:
+            last = self._samples[-1][0]
         first = last - self.steps + 1
         values: list[float | None] = [None] * self.steps
         for index, value in points:
