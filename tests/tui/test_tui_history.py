@@ -61,27 +61,29 @@ def test_a_copy_stands_still() -> None:
     assert copy.level(1.0, lambda each: each.in_flight).values == (None, None, None, 1)
 
 
-def by_group(series: Series, width: int) -> dict[int, float | None]:
-    """The columns of a series by the number of the steps' group, but the two at the edges, which may be cut."""
-    size = -(-len(series.values) // width)
-    columns = series.columns(width)
-    assert len(columns) <= width
-    numbered = {series.last // size - back: value for back, value in enumerate(reversed(columns))}
-    return {number: numbered[number] for number in sorted(numbered)[1:-1]}
-
-
 @given(st.lists(st.none() | st.floats(0, 100), min_size=1, max_size=60), st.integers(1, 80), st.integers(0, 500))
 def test_a_plot_slides_and_does_not_shimmer(values: list[float | None], width: int, last: int) -> None:
-    """A step later every whole column shows what it showed."""
+    """A step later it is the same picture, moved to the left by a few columns or none; only its edges are new."""
     now = Series(tuple(values), last + len(values))
     later = Series((*values[1:], 50.0), now.last + 1)
-    one, two = by_group(now, width), by_group(later, width)
-    assert {number: one[number] for number in one.keys() & two} == {number: two[number] for number in one.keys() & two}
+    one, two = now.columns(width), later.columns(width)
+    assert max(len(one), len(two)) <= width
+    step = -(-width // len(values))  # a step may be several columns wide
+    edge = 2 * step + 1
+    assert any(one[edge + moved : len(one) - edge] == two[edge : len(one) - edge - moved] for moved in range(edge + 1))
+
+
+def test_a_plot_fills_its_width() -> None:
+    """As many columns as there are, or one less, whatever the width."""
+    series = Series(tuple(float(number) for number in range(240)), 1000)
+    for width in range(1, 400):
+        assert width - 2 <= len(series.columns(width)) <= width
 
 
 def test_a_column_shows_the_largest_of_its_steps() -> None:
     """No peak is lost."""
     assert Series((1.0, 9.0, None, 2.0, None, None), 5).columns(3) == (9.0, 2.0, None)
+    assert Series((1.0, 9.0), 1).columns(4) == (1.0, 1.0, 9.0, 9.0)
     assert Series((1.0, 2.0), 1).columns(0) == ()
 
 

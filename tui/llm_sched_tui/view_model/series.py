@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
 
 if TYPE_CHECKING:
@@ -42,22 +43,25 @@ class Series:
     last: int
 
     def columns(self, width: int) -> tuple[float | None, ...]:
-        """At most `width` values, each the largest of a group of steps that begins at a fixed moment."""
+        """At most `width` values, as many as that if there are steps enough.
+
+        Each is the largest of a group of steps that begins at a fixed moment, and which groups are two columns wide
+        depends on that moment too: so a plot slides and does not shimmer.
+        """
         if width <= 0 or not self.values:
             return ()
         size = math.ceil(len(self.values) / width)
-        if size == 1:
-            return self.values[-width:]
-        groups: list[float | None] = []
-        first = self.last - len(self.values) + 1
-        number = None
-        for index, value in enumerate(self.values, first):
-            if index // size != number:
-                number = index // size
-                groups.append(None)
-            if value is not None:
-                groups[-1] = value if groups[-1] is None else max(groups[-1], value)
-        return tuple(groups[-width:])
+        stretch = width / math.ceil(len(self.values) / size)
+        drawn: list[float | None] = []
+        for number, value in self._groups(size):
+            drawn += [value] * (math.floor((number + 1) * stretch) - math.floor(number * stretch))
+        return tuple(drawn[-width:])
+
+    def _groups(self, size: int) -> Iterator[tuple[int, float | None]]:
+        """The largest value of each group of steps, by the group's number."""
+        steps = enumerate(self.values, self.last - len(self.values) + 1)
+        for number, group in groupby(steps, key=lambda step: step[0] // size):
+            yield number, max((value for _, value in group if value is not None), default=None)
 
     def largest(self) -> float:
         """The largest value; 0 when there is none."""
