@@ -154,3 +154,28 @@ def test_colours_only_where_there_are_some() -> None:
         with console.capture() as captured:
             print_once(console, [view])
         assert ("\x1b[32m" in captured.get()) == coloured
+
+
+def test_a_browser_is_served(ledger: Path) -> None:
+    """As `textual-serve` starts it: no terminal, Textual's web driver, and what is drawn on standard output."""
+    env = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "TEXTUAL_DRIVER": "textual.drivers.web_driver:WebDriver",
+        "COLUMNS": "100",
+        "ROWS": "30",
+    }
+    line = [sys.executable, "-m", "llm_sched_tui", str(ledger)]
+    with subprocess.Popen(line, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        seen = b""
+        while b"p/m" not in seen:
+            data = process.stdout.read1(65536)
+            assert data, f"it ended after {seen!r}"
+            seen += data
+        quit_it = b'{"type": "quit"}'
+        process.stdin.write(b"M" + len(quit_it).to_bytes(4, "big") + quit_it)
+        process.stdin.close()
+        process.stdout.read()
+    assert process.returncode == 0

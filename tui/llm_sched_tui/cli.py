@@ -124,6 +124,8 @@ def command(  # noqa: PLR0913 - click hands over one argument an option
 
 
 def _can_draw() -> bool:
+    if os.environ.get("TEXTUAL_DRIVER"):  # a browser instead of a terminal
+        return True
     return all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)) and os.environ.get("TERM", "") not in {
         "",
         "dumb",
