@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -137,6 +139,19 @@ def test_a_closed_terminal_ends_it(tmp_path: Path) -> None:
     while Path(f"/proc/{pid_file.read_text()}").exists():
         assert time.monotonic() < deadline, "it goes on without a terminal"
         time.sleep(0.02)
+
+
+def test_a_terminated_monitor_gives_the_terminal_back(tmp_path: Path) -> None:
+    """And its recording has an end."""
+    pid_file, file = tmp_path / "pid", tmp_path / "r.gz"
+    code = f"import os; open({str(pid_file)!r}, 'w').write(str(os.getpid())); from llm_sched_tui.cli import main; main()"
+    line = [sys.executable, "-c", code, str(tmp_path / "ledger.json"), "--record", str(file)]
+    with Terminal(tmp_path, line) as terminal:
+        terminal.shows("no file yet")
+        os.kill(int(pid_file.read_text()), signal.SIGTERM)
+        assert terminal.code() == 143
+        assert "no file yet" not in terminal.text()
+    assert len(gzip.decompress(file.read_bytes()).splitlines()) == 3
 
 
 def test_the_demo_opens_the_monitor_and_ends_with_its_summary(tmp_path: Path) -> None:

@@ -6,8 +6,11 @@ The law: it decides what is asked, never what is answered. All reading is the fe
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import os
+import signal
+import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -37,8 +40,8 @@ if TYPE_CHECKING:
     from llm_sched_tui.feed import Feed
     from llm_sched_tui.widgets.line_table import LineTable
 
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as a shell counts it."""
+INTERRUPTED, TERMINATED = 130, 143
+"""Exit codes after Ctrl-C and SIGTERM, as a shell counts them."""
 
 
 class MonitorApp(App[int]):
@@ -106,6 +109,9 @@ class MonitorApp(App[int]):
         self._ask(self.query_shown)
         self.run_worker(self._read, thread=True, name="feed")
 
+        if threading.current_thread() is threading.main_thread():  # only there signals can be handled
+            with contextlib.suppress(NotImplementedError):  # Windows
+                asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._end_by_signal)
         if self._lifeline is not None:
             os.set_blocking(self._lifeline, False)
             asyncio.get_running_loop().add_reader(self._lifeline, self._hear, self._lifeline)
@@ -113,6 +119,10 @@ class MonitorApp(App[int]):
     def on_unmount(self) -> None:
         """Let the reading end."""
         self._feed.stop()
+
+    def _end_by_signal(self) -> None:
+        """A supervisor ends it: the terminal is given back, a recording gets its end."""
+        self.exit(return_code=TERMINATED)
 
     def _hear(self, lifeline: int) -> None:
         """Show the last line that came; end with whoever opened the monitor."""

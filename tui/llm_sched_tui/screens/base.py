@@ -118,8 +118,3 @@ class MonitorScreen(Screen[None]):
         """Keep the filter."""
         event.stop()
         self.close_filter()
-
-    def pointed(self) -> LineTable | None:
-        """The table in use."""
-        tables = list(self.tables().values())
-        return next((table for table in tables if table.has_focus), tables[0] if tables else None)

@@ -166,16 +166,16 @@ class Model:
         history = self._history.buckets.get(about.name)
         if history is None:
             return ()
-        length, window = query.window_s, text.window(query.window_s)
+        length = query.window_s
         grants, waits = history.grants(now, length), history.mean_wait(now, length)
         most = max(about.limit, about.in_flight_series.largest())
         rate = text.NONE if about.per_minute is None else f"{text.count(about.per_minute)}/min"
         p50 = text.NONE if about.waits.p50 is None else f"p50 {text.short(about.waits.p50)} s"
         return (
-            Plot("in flight", about.in_flight_series, most, "busy", f"{about.in_flight}", f"{most:.0f}", window),
-            _own_scale("waiting", about.waiting_series, "saturated", f"{about.waiting}", window, text.count),
-            _own_scale("wait of grants", waits, "accent", p50, window, text.seconds),
-            _own_scale("grants a minute", grants, "title", rate, window, text.count),
+            Plot("in flight", about.in_flight_series, most, "busy", f"{about.in_flight}", f"{most:.0f}"),
+            _own_scale("waiting", about.waiting_series, "saturated", f"{about.waiting}", text.count),
+            _own_scale("wait of grants", waits, "accent", p50, text.seconds),
+            _own_scale("grants a minute", grants, "title", rate, text.count),
         )
 
     def _runs(self, query: Query, reading: Reading, now: float) -> Table[runs.RunRecord]:
@@ -198,9 +198,9 @@ def _no_bucket(name: str, query: Query) -> BucketPage:
     return BucketPage(name, (plain_line(((words, "dim"),)),), (), holders, waiters)
 
 
-def _own_scale(title: str, series: Series, role: Role, now: str, window: str, told: Callable[[float], str]) -> Plot:
+def _own_scale(title: str, series: Series, role: Role, now: str, told: Callable[[float], str]) -> Plot:
     top = series.largest()
-    return Plot(title, series, top, role, now, told(top) if top else "", window)
+    return Plot(title, series, top, role, now, told(top) if top else "")
 
 
 def _table(name: str, columns: tuple[Column[R], ...], records: Sequence[R], query: Query, note: str) -> Table[R]:

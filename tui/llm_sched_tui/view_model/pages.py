@@ -25,7 +25,6 @@ class Plot:
     role: Role
     now: str
     top_label: str
-    window: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,11 +50,6 @@ def plural(number: int, one: str, many: str = "") -> str:
     return f"{count(number)} {one if number == 1 else many or one + 's'}"
 
 
-def percent(part: float) -> str:
-    """A share from 0 to 1 as whole percent."""
-    return f"{part * 100:.0f} %"
-
-
 def window(length_s: float) -> str:
     """A window's name: `5 min`."""
     return f"{length_s / _MINUTE:.0f} min"

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from llm_sched_tui.view_model.status import Status
 
 ScreenName: TypeAlias = Literal["overview", "bucket", "runs", "events"]
-SCREENS: tuple[ScreenName, ...] = ("overview", "bucket", "runs", "events")
-
-TableName: TypeAlias = Literal["buckets", "holders", "waiters", "runs", "events"]
 
 
 @dataclass(frozen=True, slots=True)

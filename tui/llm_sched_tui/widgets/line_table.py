@@ -88,11 +88,6 @@ class LineTable(Painted, ScrollView, can_focus=True):
         records = self.table.records if self.table else ()
         return records[self._index] if self._index < len(records) else None
 
-    def point_at(self, key: str) -> None:
-        """Put the cursor on a thing, now or when it appears."""
-        self._key = key
-        self._find()
-
     def watch_table(self) -> None:
         """New records: find the thing again, and paint the lines that have changed."""
         self._find()
