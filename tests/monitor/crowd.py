@@ -15,11 +15,13 @@ import sys
 import threading
 import time
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
-    from pathlib import Path
+
+_ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,8 @@ def start(run: Run, state: Path, seed: int) -> subprocess.Popen[bytes]:
     """Start one run."""
     code = "from tests.monitor.crowd import main; main()"
     command = [sys.executable, "-c", code, run.user, json.dumps({**asdict(run), "state": str(state), "seed": seed})]
-    return subprocess.Popen(command, stdin=subprocess.PIPE)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, cwd=_ROOT)
 
 
 @contextlib.contextmanager
