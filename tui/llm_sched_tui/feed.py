@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from llm_sched_tui.source import Source
     from llm_sched_tui.view_model.model import Model
 
-SLOW_S = 1.0
-"""Where nothing changes, times of waiting still grow: they are shown this often."""
+SLOW_S, SLOWEST_S = 1.0, 2.0
+"""Where nothing changes, times of waiting still grow: they are shown this often, and after a while that often."""
+
+QUIET_AFTER_S = 10.0
+"""From here on times are shown in whole seconds."""
 
 
 class Feed:
@@ -51,7 +54,7 @@ class Feed:
         self._woken = threading.Event()
         self._ended = False
         self._still: tuple[Model, float, float] | None = None
-        self._shown_at = float("-inf")
+        self._shown_at = self._news_at = float("-inf")
 
     @property
     def query(self) -> Query:
@@ -100,8 +103,12 @@ class Feed:
         """Look and show until `stop`: at most one look a refresh, and one view, unless the question changes."""
         while not self._ended:
             due = self._clock() + self._refresh_s
-            news = self.look() and not self._query.paused
-            if news or self._clock() - self._shown_at >= SLOW_S:
+            now = self._clock()
+            news = self.look()
+            if news:
+                self._news_at = now
+            pace = SLOW_S if now - self._news_at < QUIET_AFTER_S else SLOWEST_S
+            if (news and not self._query.paused) or now - self._shown_at >= pace:
                 self._show(show)
             while not self._ended and self._woken.wait(max(0.0, due - self._clock())):
                 self._woken.clear()

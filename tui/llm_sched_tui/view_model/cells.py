@@ -6,7 +6,7 @@ A cell is told its width when it is drawn, so that gauges and sparklines fill wh
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from rich.cells import cell_len, set_cell_size
 
@@ -31,8 +31,6 @@ Role: TypeAlias = Literal[
     "fill-saturated",
 ]
 """Why a piece of text looks as it does."""
-
-ROLES: tuple[Role, ...] = get_args(Role)
 
 Span: TypeAlias = tuple[str, Role]
 

@@ -36,7 +36,7 @@ class LineTable(Painted, ScrollView, can_focus=True):
         follow: whether the cursor stays on the last line while lines are added, as with `tail -f`.
     """
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"table--cursor", "table--title", "table--sorted", "table--note"}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"table--cursor"}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Up", show=False),
         Binding("down,j", "move(1)", "Down", show=False),
