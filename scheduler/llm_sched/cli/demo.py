@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import json
 import math
 import os
@@ -21,6 +23,7 @@ from llm_sched.cli.signals import ended_by_signals
 if TYPE_CHECKING:
     from llm_sched.demo.messages import Target
     from llm_sched.demo.plan import Options
+    from llm_sched.demo.screen import Screen
     from llm_sched.demo.summary import Summary
 
 STUB_MODEL = "gpt-demo"
@@ -95,6 +98,7 @@ def _capped(context: click.Context, parameter: click.Parameter, value: int) -> i
 )
 @click.option("--no-scheduler", is_flag=True, help="Call without slots, to see the 429s one gets.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on stdout, and nothing else there.")
+@click.option("--no-monitor", "--plain", "plain", is_flag=True, help="On a terminal, show a table instead of the monitor.")
 @click.option("--base-url", metavar="URL", help="Call this OpenAI-compatible endpoint instead (costs real tokens).")
 @click.option("--model", metavar="NAME", help="The model to ask for; required with --base-url.")
 @click.option(
@@ -124,6 +128,7 @@ def demo(  # noqa: PLR0913 - click hands over one argument an option
     latency: float,
     no_scheduler: bool,
     as_json: bool,
+    plain: bool,
     base_url: str | None,
     model: str | None,
     state: Path | None,
@@ -134,6 +139,8 @@ def demo(  # noqa: PLR0913 - click hands over one argument an option
     The embedded provider speaks the OpenAI API on a free loopback port, refuses with 429 what exceeds its own
     concurrency limit, and counts. The workers call it through the real openai SDK, each call inside a slot.
     The summary tells what the provider saw. Exit code 0: it never saw more than the cap, and nothing failed.
+
+    On a terminal the monitor opens (llm-sched-tui); q leads to the summary.
 
     With --base-url and --model the workers call a real endpoint; its key is taken from OPENAI_API_KEY.
     With --otlp it also goes to an OpenTelemetry collector: spans, metrics and the ledger.
@@ -155,7 +162,7 @@ def demo(  # noqa: PLR0913 - click hands over one argument an option
         state=None if state is None else state.expanduser().absolute(),
         otlp=None if otlp is None else _reported_to(otlp),
     )
-    summary = _run(options)
+    summary = _run(options, plain=plain or as_json or no_scheduler)
     _print(summary, as_json=as_json)
     context.exit(0 if summary.ok else 1)
 
@@ -193,22 +200,35 @@ def _reported_to(otlp: str) -> str:
     return ""
 
 
-def _run(options: Options) -> Summary:
-    from rich.console import Console  # noqa: PLC0415 - see the law above
-
-    from llm_sched.demo.plan import title  # noqa: PLC0415 - see the law above
+def _run(options: Options, *, plain: bool) -> Summary:
     from llm_sched.demo.run import run_demo  # noqa: PLC0415 - see the law above
-    from llm_sched.demo.screen import screen_for  # noqa: PLC0415 - see the law above
     from llm_sched.errors import SchedulerError  # noqa: PLC0415 - see the law above
 
     try:
-        with ended_by_signals():
-            return run_demo(options, screen_for(Console(stderr=True), title(options)))
+        with ended_by_signals(), contextlib.ExitStack() as stack:
+            options, screen = _screen(options, stack, plain=plain)
+            return run_demo(options, screen)
     except KeyboardInterrupt:
         click.echo("Interrupted; the provider and the workers are gone.", err=True)
         sys.exit(128 + signal.SIGINT)
     except (SchedulerError, OSError, RuntimeError) as error:
         raise click.ClickException(str(error)) from error
+
+
+def _screen(options: Options, stack: contextlib.ExitStack, *, plain: bool) -> tuple[Options, Screen]:
+    """The display, and options that name the ledger which it shows."""
+    from rich.console import Console  # noqa: PLC0415 - see the law above
+
+    from llm_sched.demo import monitor  # noqa: PLC0415 - see the law above
+    from llm_sched.demo.plan import title  # noqa: PLC0415 - see the law above
+    from llm_sched.demo.run import temporary_state  # noqa: PLC0415 - see the law above
+    from llm_sched.demo.screen import screen_for  # noqa: PLC0415 - see the law above
+
+    screen = screen_for(Console(stderr=True), title(options))
+    if plain or not monitor.can_open(os.environ):
+        return options, screen
+    state = options.state or temporary_state(stack)
+    return dataclasses.replace(options, state=state), monitor.MonitorScreen(state, title(options), screen)
 
 
 def _print(summary: Summary, *, as_json: bool) -> None:

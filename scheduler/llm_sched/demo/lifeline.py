@@ -30,7 +30,7 @@ class Child:
         context = multiprocessing.get_context("spawn")
         self._mine, theirs = context.Pipe()
         self._process = context.Process(target=target, args=(theirs, *args), name=name, daemon=True)
-        with theirs, _children_ignore_interrupts():
+        with theirs, children_ignore_interrupts():
             self._process.start()
 
     @property
@@ -73,7 +73,8 @@ def exit_with_parent(connection: Connection[Any, Any], on_message: Callable[[obj
 
 
 @contextlib.contextmanager
-def _children_ignore_interrupts() -> Generator[None]:
+def children_ignore_interrupts() -> Generator[None]:
+    """Start processes that are deaf to Ctrl-C."""
     # An ignored signal stays ignored across exec, so the child is deaf to Ctrl-C from its first instant, and
     # doesn't print a traceback when it comes while the child still imports. Only the main thread may do this.
     if threading.current_thread() is not threading.main_thread():

@@ -39,7 +39,7 @@ def run_demo(options: Options, screen: Screen) -> Summary:
         RuntimeError: the stub provider didn't start.
     """
     with contextlib.ExitStack() as stack:
-        state_path = options.state or _temporary_state(stack)
+        state_path = options.state or temporary_state(stack)
         provider, target = None, options.endpoint
         if target is None:
             provider = stack.enter_context(provider_process(limit=options.max_in_flight, latency_s=options.latency_s))
@@ -95,6 +95,7 @@ def _work(crew: Crew, watch: _Watch, screen: Screen) -> None:
     screen.show(watch.look())
 
 
-def _temporary_state(stack: contextlib.ExitStack) -> Path:
+def temporary_state(stack: contextlib.ExitStack) -> Path:
+    """A ledger in a folder of its own, which goes with `stack`."""
     folder = tempfile.TemporaryDirectory(prefix="llm-sched-demo-", ignore_cleanup_errors=True)
     return Path(stack.enter_context(folder)) / "llm_scheduler.json"
