@@ -43,7 +43,7 @@ def is_stuck(state: State, roll: Roll, now: float) -> bool:
         idle = bucket.queue and admission.decide(bucket, admission.effective(bucket), now).admit
         own = {ticket.number for ticket in bucket.queue if roll.owns(ticket)}
         stray = any(roll.owns(lease) and not roll.knows(lease.number) for lease in bucket.leases)
-        if idle or stray or not own or liveness.overdue(bucket, now):
+        if idle or stray or not own or roll.runs_low(name) or liveness.overdue(bucket, now):
             return True
         listed |= own
     return any(call.number not in listed for call in roll.published())
