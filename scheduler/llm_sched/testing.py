@@ -212,7 +212,8 @@ class MemoryMailroom:
             box = self._post.boxes.get(owner_id)
             if box and cell in box.words:
                 box.ring_cell(cell, news.state, news.due)
-                box.ring_loop(loop)
+                if loop:  # 0 is a thread; the watch listens at that number, for nudges only
+                    box.ring_loop(loop)
                 self._post.rung.notify_all()
 
     def nudge(self, owner_id: str) -> None:

@@ -84,6 +84,19 @@ def test_news_change_the_bell_and_ring_the_loop() -> None:
     assert (words[1][1:], len({word.bell for word in words}), os.read(fd, 9)) == ((b"held", 7.0), 3, b"!!")
 
 
+def test_news_for_a_thread_ring_no_loop_and_no_watch() -> None:
+    """The watch listens at number 0, for nudges."""
+    room = MemoryMailroom(JumpClock())
+    room.join("1-a", HEADER, ())
+    cell, fd = room.take(), room.listen(0)
+    room.write(cell, b"wait", b"")
+    room.deliver("1-a", cell, 0, Word(b"", b"held", 0.0), 1)
+    with pytest.raises(BlockingIOError):
+        os.read(fd, 9)
+    room.nudge("1-a")
+    assert os.read(fd, 9) == b"!"
+
+
 def test_news_for_nobody_are_no_error() -> None:
     """The receiver is gone, or has freed the cell."""
     room = MemoryMailroom(JumpClock())
