@@ -24,7 +24,7 @@ from llm_sched_tui.view_model.values import Query, Reading, ScreenName
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-_WARM_S = 3.0
+_WARM_S, _QUIET_S = 3.0, 12.0
 _REFRESH_S = 0.25
 _QUICK = Run("bench", "p", "m", callers=4, hold_s=(0.004, 0.004), cap=4, rest_s=(0.0, 0.0))
 
@@ -57,7 +57,7 @@ def loads(folder: Path, seconds: float) -> None:
         with WatchedMonitor(str(path), "--refresh", str(_REFRESH_S)) as monitor:
             monitor.wait_for("provider/model-7")
             _stop(writer)
-            time.sleep(_WARM_S)
+            time.sleep(_QUIET_S)
             _tell("nothing changes, overview", f"{monitor.load(seconds):.1f} % of a core")
 
 
