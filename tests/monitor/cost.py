@@ -24,7 +24,7 @@ from llm_sched_tui.view_model.values import Query, Reading, ScreenName
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-_WARM_S = 3.0
+_WARM_S, _QUIET_S = 3.0, 12.0
 _REFRESH_S = 0.25
 _QUICK = Run("bench", "p", "m", callers=4, hold_s=(0.004, 0.004), cap=4, rest_s=(0.0, 0.0))
 
@@ -57,7 +57,7 @@ def loads(folder: Path, seconds: float) -> None:
         with WatchedMonitor(str(path), "--refresh", str(_REFRESH_S)) as monitor:
             monitor.wait_for("provider/model-7")
             _stop(writer)
-            time.sleep(_WARM_S)
+            time.sleep(_QUIET_S)
             _tell("nothing changes, overview", f"{monitor.load(seconds):.1f} % of a core")
 
 
@@ -83,8 +83,8 @@ def first_paint(folder: Path, rounds: int) -> None:
     _tell("start to first paint", f"median {statistics.median(times):.2f} s, slowest {max(times):.2f} s of {rounds}")
 
 
-def an_hour(folder: Path) -> None:
-    """Memory of the view model over an hour at four looks a second, fed as fast as it takes them."""
+def history(folder: Path, minutes: int) -> None:
+    """Memory of the view model over some time at four looks a second, fed as fast as it takes them."""
     from llm_sched import codec  # noqa: PLC0415 - only here
     from llm_sched.store.files import TwinFile  # noqa: PLC0415 - only here
 
@@ -94,20 +94,20 @@ def an_hour(folder: Path) -> None:
     model, screens = Model(), ("overview", "bucket", "runs", "events")
     tracemalloc.start()
     began, told = time.monotonic(), []
-    for tick in range(4 * 3600 + 1):
+    for tick in range(4 * 60 * minutes + 1):
         change(state, tick)
         file.write(codec.encode(state))
         at = tick * _REFRESH_S
         model.take(Reading(at, at, 1.7e9 + at, read_snapshot(path)))
         screen: ScreenName = screens[tick % 4]
         model.view(Query(screen=screen, bucket="provider/model-0"), at, 1.7e9 + at)
-        if tick % (4 * 600) == 0:
+        if tick % (4 * 10 * minutes) == 0:
             told.append(f"{tracemalloc.get_traced_memory()[0] / 1e6:.1f}")
     tracemalloc.stop()
     for room in rooms:
         room.leave()
     file.close()
-    _tell("an hour of history", f"{', '.join(told)} MB after 0, 10, ... 60 min ({time.monotonic() - began:.0f} s)")
+    _tell(f"{minutes} min of history", f"{', '.join(told)} MB, every {minutes / 6:g} min ({time.monotonic() - began:.0f} s)")
 
 
 def writers(folder: Path, seconds: float, rounds: int) -> None:
@@ -151,7 +151,7 @@ def main() -> None:
     """Measure everything."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="short: everything runs, the figures are rough")
-    parser.add_argument("--only", choices=("loads", "paint", "hour", "writers"))
+    parser.add_argument("--only", choices=("loads", "paint", "history", "writers"))
     options = parser.parse_args()
     seconds, rounds = (3.0, 1) if options.quick else (20.0, 5)
     with tempfile.TemporaryDirectory(prefix="llm-sched-cost-") as name:
@@ -162,8 +162,8 @@ def main() -> None:
             loads(folder, seconds)
         if options.only in {None, "writers"}:
             writers(folder, seconds / 2, rounds)
-        if options.only in {None, "hour"}:
-            an_hour(folder)
+        if options.only in {None, "history"}:
+            history(folder, 3 if options.quick else 60)
 
 
 if __name__ == "__main__":

@@ -68,6 +68,9 @@ def test_a_file_that_did_not_change_is_not_read_again(ledger: Path) -> None:
     assert reads.count == 2
     assert not unchanged.changed
     assert unchanged.taken == 0.0
+    clock.at += 0.25
+    source.poll()
+    assert reads.count == 2
 
 
 def test_a_change_is_read_once_however_many_writes_it_was(ledger: Path) -> None:

@@ -71,14 +71,15 @@ class LiveSource:
         self._last: Reading | None = None
         self._mark: tuple[int, int, int] | None = None
         self._sure = False
+        self._read_at = 0.0
 
     def poll(self) -> list[Reading]:
         """See `Source`."""
         last, now = self._last, self.now()
         mark = self._look(last.snapshot.path) if last is not None and not last.refused else None
-        if last is not None and self._sure and mark == self._mark and now - last.taken < RECHECK_S:
+        if last is not None and self._sure and mark == self._mark and now - self._read_at < RECHECK_S:
             return [Reading(now, last.taken, self.wall(), last.snapshot)]
-        reading = self._fresh(now)
+        reading, self._read_at = self._fresh(now), now
         self._mark = self._look(reading.snapshot.path)
         self._sure = self._mark is None or self.wall() * 1e9 - self._mark[0] > _COARSE_NS
         if last is not None and _same(last, reading):
