@@ -63,7 +63,8 @@ class Painted(Widget):
         style = self._styles_of.get(role)
         if style is None:
             name, part = _COLORS[role]
-            color = self.background_colors[1] + Color.parse(self.app.theme_variables[name]).multiply_alpha(part)
+            variables = self.app.theme_variables  # pyright: ignore[reportUnknownMemberType] # Textual says `App` of what
+            color = self.background_colors[1] + Color.parse(variables[name]).multiply_alpha(part)
             style = Style(color=color.rich_color, bold=role in _BOLD or None, underline=role == "chosen" or None)
             self._styles_of[role] = style
         return style
