@@ -108,12 +108,13 @@ def test_a_ledger_that_appears_and_a_killed_holder(tmp_path: Path) -> None:
 
 
 def holder_of(path: Path) -> int:
-    """Somebody who holds a slot while others wait."""
+    """A process that holds a slot for which another one waits: a dead one's slot goes to who asks."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         for each in read_snapshot(path).buckets:
-            if each.holders and each.waiters:
-                return each.holders[0].pid
+            for holder in each.holders:
+                if any(waiter.pid != holder.pid for waiter in each.waiters):
+                    return holder.pid
         time.sleep(0.01)
     pytest.fail("nobody holds while others wait")
 
