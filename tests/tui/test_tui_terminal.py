@@ -45,10 +45,11 @@ def status(path: Path) -> dict[str, Any]:
     return told
 
 
-def row(screen: str, name: str) -> tuple[int, int, int, int]:
-    """In flight, limit, waiting and processes of a bucket, as they stand on the screen."""
+def row(screen: str, name: str) -> tuple[int, int, int, int] | None:
+    """In flight, limit, waiting and processes of a bucket, as they stand on the screen; None where it is not there."""
     found = re.search(rf"{re.escape(name)}\s+[█▉▊▋▌▍▎▏░]*\s+(\d+)/(\d+)\s+(\d+)(?: \((\d+)\))?", screen)
-    assert found, screen
+    if not found:
+        return None
     return int(found[1]), int(found[2]), int(found[3]), int(found[4] or 0)
 
 
@@ -58,25 +59,35 @@ def settled(path: Path) -> bool:
 
 
 def test_the_screen_agrees_with_status_json_taken_in_the_same_second(tmp_path: Path) -> None:
-    """Beside processes that write all the time: bucket, runs, holders, waiters, ages."""
+    """Beside processes that write all the time: buckets, ages, runs. The screen may be one look behind, no more."""
     path = tmp_path / "ledger.json"
     with crowd([*SLOW, *BUSY], path), Terminal(tmp_path, [*MONITOR, str(path)], (160, 48)) as terminal:
         terminal.until(lambda _text: settled(path), "all slow callers hold or wait")
-        screen = terminal.shows("p/slow", "p/busy", "4/4")
-        told = {each["name"]: each for each in status(path)["buckets"]}
-        slow, busy = told["p/slow"], told["p/busy"]
-        assert row(screen, "p/slow") == (slow["in_flight"], slow["max_in_flight"], slow["waiting"], len(slow["waiters"]))
-        assert row(screen, "p/busy")[0] <= row(screen, "p/busy")[1] == busy["max_in_flight"] == 2
-        oldest = re.search(r"p/slow.*?\d+ \(\d+\)\s+(\d+)(?:\.\d)? s", screen)
-        assert oldest
-        assert abs(float(oldest[1]) - slow["oldest_wait_s"]) < 10
+        terminal.until(lambda screen: same_buckets(screen, status(path)), "the overview agrees with status --json")
         terminal.press("3")
-        screen = terminal.shows("grants, 5 min", "ann", "bob", "cid", "dan")
-        for owner in status(path)["owners"]:
-            if owner["user"] in {"ann", "bob"}:
-                assert re.search(rf"{owner['pid']}\s+{owner['user']}\s+{owner['in_flight']}\s+{owner['waiting']}\s", screen), (
-                    screen
-                )
+        terminal.until(lambda screen: same_runs(screen, status(path)), "the runs agree with status --json")
+
+
+def same_buckets(screen: str, told: dict[str, Any]) -> bool:
+    """Whether a screen shows the slow bucket as it is told, and the busy one within its cap."""
+    slow = next(each for each in told["buckets"] if each["name"] == "p/slow")
+    facts = (slow["in_flight"], slow["max_in_flight"], slow["waiting"], len(slow["waiters"]))
+    busy = row(screen, "p/busy")
+    assert busy is None or busy[0] <= busy[1] == 2, screen
+    oldest = re.search(r"p/slow.*? \(\d+\)\s+(\d+(?:\.\d)?) s", screen)
+    return (
+        busy is not None
+        and row(screen, "p/slow") == facts
+        and bool(oldest)
+        and abs(float(oldest[1]) - slow["oldest_wait_s"]) < 3
+    )
+
+
+def same_runs(screen: str, told: dict[str, Any]) -> bool:
+    """Whether each run that keeps its slots stands there with what it holds and waits for."""
+    slow = [owner for owner in told["owners"] if owner["user"] in {"ann", "bob"}]
+    rows = [r"\s+".join(str(each[name]) for name in ("pid", "user", "in_flight", "waiting")) for each in slow]
+    return len(rows) == len(SLOW) and all(re.search(f"{facts}\\s", screen) for facts in rows)
 
 
 def test_a_ledger_that_appears_and_a_killed_holder(tmp_path: Path) -> None:
@@ -97,12 +108,13 @@ def test_a_ledger_that_appears_and_a_killed_holder(tmp_path: Path) -> None:
 
 
 def holder_of(path: Path) -> int:
-    """Somebody who holds a slot while others wait."""
+    """A process that holds a slot for which another one waits: a dead one's slot goes to who asks."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         for each in read_snapshot(path).buckets:
-            if each.holders and each.waiters:
-                return each.holders[0].pid
+            for holder in each.holders:
+                if any(waiter.pid != holder.pid for waiter in each.waiters):
+                    return holder.pid
         time.sleep(0.01)
     pytest.fail("nobody holds while others wait")
 
@@ -156,10 +168,10 @@ def test_a_terminated_monitor_gives_the_terminal_back(tmp_path: Path) -> None:
 
 def test_the_demo_opens_the_monitor_and_ends_with_its_summary(tmp_path: Path) -> None:
     """The first command of the README is the first picture; q leads to the summary."""
-    arguments = ("--workers", "2", "--calls", "40", "--latency", "0.1", "--max-in-flight", "2")
+    arguments = ("--workers", "2", "--calls", "24", "--latency", "0.1", "--max-in-flight", "2")
     with Terminal(tmp_path, [*DEMO, *arguments], TMPDIR=str(tmp_path)) as terminal:
         terminal.shows("stub/gpt-demo", "2/2", "worker-1")
-        terminal.shows("done: 40 of 40 calls answered, at most 2 at once (cap 2). Press q")
+        terminal.shows("done: 24 of 24 calls answered, at most 2 at once (cap 2). Press q")
         terminal.press("q")
         assert terminal.code() == 0
         assert "OK: never more than 2 at once" in terminal.text()
@@ -168,7 +180,7 @@ def test_the_demo_opens_the_monitor_and_ends_with_its_summary(tmp_path: Path) ->
 
 def test_ctrl_c_in_the_demos_monitor_ends_the_demo(tmp_path: Path) -> None:
     """Clean: one line, exit code 130, no folder left."""
-    with Terminal(tmp_path, [*DEMO, "--latency", "30"], TMPDIR=str(tmp_path)) as terminal:
+    with Terminal(tmp_path, [*DEMO, "--latency", "30", "--workers", "1"], TMPDIR=str(tmp_path)) as terminal:
         terminal.shows("stub/gpt-demo", "4/4")
         terminal.press("C-c")
         assert terminal.code() == 130
@@ -180,7 +192,7 @@ def test_ctrl_c_in_the_demos_monitor_ends_the_demo(tmp_path: Path) -> None:
 
 def test_who_leaves_the_demos_monitor_sees_the_table(tmp_path: Path) -> None:
     """And Ctrl-C still ends it."""
-    with Terminal(tmp_path, [*DEMO, "--latency", "30"], TMPDIR=str(tmp_path)) as terminal:
+    with Terminal(tmp_path, [*DEMO, "--latency", "30", "--workers", "1"], TMPDIR=str(tmp_path)) as terminal:
         terminal.shows("stub/gpt-demo", "4/4", "1 Overview")
         terminal.press("q")
         terminal.shows("provider saw", "worker-1")
