@@ -241,6 +241,17 @@ def test_a_secret_in_the_wrong_place_is_refused_and_not_repeated(folder: Folder,
     assert SECRET not in str(refusal("p.yaml"))
 
 
+@pytest.mark.parametrize("text", ["env:GROQ_API_KEY", "env:UNSET|env:GROQ_API_KEY"])
+def test_a_key_that_is_looked_up_as_its_own_name(folder: Folder, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Some keys could be names of variables: the one that holds it is named, what it holds is not."""
+    monkeypatch.setenv("GROQ_API_KEY", "gsk_0123456789abcdef")
+    path = folder.provider("p.yaml", f"{{proxy: {{api_base: 'http://x/v1', api_key_env: '{text}'}}}}")
+    message = str(refusal("p.yaml"))
+    assert message.startswith(f"{path}:3:54: spec.proxy.api_key_env: must be the NAME of an environment variable")
+    assert "GROQ_API_KEY" in message
+    assert "gsk_" not in message
+
+
 def test_a_secret_in_a_ref_is_not_repeated(folder: Folder) -> None:
     """A URL with a password is refused without showing it."""
     text = str(refusal(f"https://me:{SECRET}@llm.example/v1"))
