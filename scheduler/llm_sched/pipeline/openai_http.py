@@ -128,8 +128,10 @@ def hang_up(response: Any) -> None:  # noqa: ANN401 - httpx's or httpx2's
     with suppress(Exception):  # it is gone already
         connection = response.extensions["network_stream"].get_extra_info("socket")
         # Not the method of a TLS socket, which would also forget the state that the reading thread uses.
-        kind: Any = socket.socket if isinstance(connection, socket.socket) else type(connection)
-        kind.shutdown(connection, socket.SHUT_RDWR)
+        if isinstance(connection, socket.socket):
+            socket.socket.shutdown(connection, socket.SHUT_RDWR)
+        else:
+            connection.shutdown(socket.SHUT_RDWR)
 
 
 def read_to_end(response: Any) -> None:  # noqa: ANN401 - httpx's or httpx2's
