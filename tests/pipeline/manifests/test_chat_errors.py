@@ -25,6 +25,14 @@ def test_a_missing_key_names_its_variable(shell: Shell, command: str) -> None:
     assert failure(result) == f"{command}: the API key is missing: set the environment variable OPENAI_API_KEY"
 
 
+@pytest.mark.parametrize("ref", ["standard:opnai", "samples:x", "nowhere.yaml"])
+def test_a_misspelt_ref_is_usage(shell: Shell, folder: Folder, ref: str) -> None:
+    """How the command was called, so 2; what is broken in a file is 1, also when it names nothing."""
+    folder.bundle("b.yaml", f"{{includes: ['{ref}']}}")
+    assert ref in failure(shell.call(f"{CHAT} --infra-ref {ref} -q hi"), 2)
+    assert ref in failure(shell.call(f"{CHAT} --infra-ref b.yaml -q hi"), 1)
+
+
 def test_the_key_of_a_gateway_has_the_name_it_is_given(shell: Shell, folder: Folder, provider: Provider) -> None:
     """`api_key_env` names the variable; the key is read from there."""
     folder.provider("gateway.yaml", f"{{proxy: {{api_base: '{provider.url}', api_key_env: GATEWAY_KEY}}}}")
@@ -115,7 +123,7 @@ def test_how_it_was_called(shell: Shell, line: str, said: str) -> None:
 def test_all_problems_of_the_refs_at_once(shell: Shell) -> None:
     """Several problems are several lines, in one message."""
     result = shell.call(f"{CHAT} --infra-ref gone.yaml --infra-ref standard:opnai -q hi")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert result.stderr.splitlines()[0] == "llm-sched: infra refs: 2 problems"
     assert "did you mean 'standard:openai'?" in result.stderr
 

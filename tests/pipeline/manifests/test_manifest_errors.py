@@ -28,7 +28,8 @@ def test_broken_yaml_names_file_line_and_column(folder: Folder) -> None:
         ("a: !!python/object:os.system x\n", ":1:4", "no valid YAML"),
         ("a: 1\n--- \nb: 2\n", ":2:1", "no valid YAML"),
         ("ab: \x00\n", ":1:5", "a character that may not stand there"),
-        ("[" * 5000, "", "nests too deeply"),
+        ("[" * 5000, ":1:101", "nests too deeply"),
+        ("{a: " * 400 + "1" + "}" * 400, ":1:398", "nests too deeply"),
         ("a: 2020-99-99\n", "", "no valid YAML"),
         ("", "", "is no manifest"),
         ("- a\n", ":1:1", "is no manifest"),
@@ -170,6 +171,13 @@ def test_wrong_parameters_of_ours(folder: Folder, middleware: str, params: str, 
     message = str(refusal("m.yaml", "standard:mock-llm"))
     assert f": spec.params.{path}: " in message
     assert reason in message
+
+
+def test_all_wrong_parameters_of_one_layer_are_told(folder: Folder) -> None:
+    """A wrong type does not hide a value that makes no sense."""
+    folder.middleware("m.yaml", "{middleware: llm_scheduler, params: {keys: [], max_in_flight: many, zzz: 1}}")
+    text = str(refusal("m.yaml", "standard:mock-llm"))
+    assert all(f": spec.params.{name}: " in text for name in ("keys", "max_in_flight", "zzz"))
 
 
 def test_an_unknown_middleware_is_no_silence(folder: Folder) -> None:
