@@ -56,9 +56,9 @@ class Slot:
     def __init__(self, engine: Engine, bucket: str, call: Call | None, loan: Loan | None = None) -> None:
         self._engine = engine
         self._call = call
-        self._loan = loan
         self._to_return = [loan] if loan else []  # `list.pop` is atomic: of two threads only one returns it
         self._pid = os.getpid()
+        self._loan = loan
         self.bucket = bucket
         self.released = False
 
@@ -115,6 +115,9 @@ class Slot:
         if call and call.granted and not call.over and not self.released and self._pid == os.getpid():
             self.released = True
             self._engine.release_later(call)
+        elif getattr(self, "_loan", None) and self._pid == os.getpid():
+            with suppress(IndexError):
+                self._to_return.pop().give_back()
 
 
 class SlotRequest:

@@ -12,6 +12,7 @@ import sqlite3
 import stat
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -436,3 +437,18 @@ def test_a_warning_is_logged_not_printed(capsys: pytest.CaptureFixture[str]) -> 
     cached(Leaf()).invoke(CALL)
     assert logging.getLogger("llm_sched").handlers == []
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("damage", ["{", "[]", b"{}"])
+def test_a_damaged_entry_is_none(tmp_path: Path, damage: object) -> None:
+    """It is asked for again, and stored anew."""
+    path = tmp_path / "c.db"
+    store = CacheStore(path)
+    store.put("k", Entry("four", {"prompt_tokens": 1}))
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE entries SET usage = ?", (damage,))
+        connection.commit()
+    assert store.get("k") is None
+    store.put("k", Entry("five", {}))
+    assert store.get("k") == Entry("five", {})
+    store.close()

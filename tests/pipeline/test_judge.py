@@ -117,6 +117,16 @@ def test_what_is_no_json_is_none(text: str) -> None:
         json_in(text)
 
 
+@pytest.mark.parametrize("retries", [0, 2])
+def test_it_tries_again_as_often_as_the_pipeline(provider: Provider, retries: int) -> None:
+    """`max_retries` and `max_backoff_s` of the resolved pipeline are its own too."""
+    resolve(provider, max_retries=retries, max_backoff_s=0)
+    provider.reply = Reply(status=503, body=b"{}")
+    with pytest.raises(RetryableError):
+        complete_json("How good?")
+    assert provider.count == retries + 1
+
+
 def test_a_hit_takes_no_slot(provider: Provider) -> None:
     """While all slots are taken a judged question is answered, a new one waits."""
     resolve(provider, max_in_flight=1, timeout_s=0)

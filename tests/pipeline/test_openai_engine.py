@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -283,6 +284,42 @@ def test_a_dropped_engine_closes_its_connections(provider: Provider) -> None:
 
     del engine
     until(lambda: provider.open_connections == 0)
+    asyncio.run(main())
+
+
+def test_a_changed_key_closes_the_connections_of_the_old_one(
+    engine: OpenAiEngine, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As soon as no call uses them any more: a stream that is being read goes on."""
+    gate = threading.Event()
+    provider.reply = Reply(text="one two", gate=gate)
+    stream = engine.stream(CALL)
+    assert next(stream) == "one "
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-another-one")
+    provider.reply = Reply()
+    engine.invoke(CALL)
+    gc.collect()
+    assert provider.open_connections == 2
+    gate.set()
+    assert list(stream) == ["two "]
+    del stream
+    gc.collect()
+    until(lambda: provider.open_connections == 1, "the old one is closed")
+
+
+def test_a_changed_key_closes_the_connections_of_tasks_too(
+    engine: OpenAiEngine, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By their event loop."""
+
+    async def main() -> None:
+        await engine.ainvoke(CALL)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-another-one")
+        await engine.ainvoke(CALL)
+        gc.collect()
+        await until_later(lambda: provider.open_connections == 1, "the old one is closed")
+        await engine.aclose()
+
     asyncio.run(main())
 
 

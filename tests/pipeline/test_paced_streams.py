@@ -10,12 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pipeline_provider import Provider, Reply, Script, until, until_later
+from pipeline_provider import PATIENCE_S, Provider, Reply, Script, until, until_later
 from pipeline_support import CALL, Leaf, asked, granted, in_flight
 
-from llm_sched import LlmSchedulerMiddleware, SchedulerError, default, llm_slot, read_snapshot
+from llm_sched import LlmSchedulerMiddleware, Policy, SchedulerError, default, llm_slot, read_snapshot
+from llm_sched.pipeline import openai_http, streams
 from llm_sched.pipeline.cache import LlmCacheMiddleware
 from llm_sched.pipeline.engine_openai import OpenAiEngine
+from llm_sched.pipeline.streams import PacedStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -75,6 +77,13 @@ def test_slow_streams_are_counted_to_the_last_byte(paced: Paced, provider: Provi
     assert provider.peak == CAP
 
 
+@pytest.fixture
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of a body is waited for as long as a test may take."""
+    monkeypatch.setattr(openai_http, "REST_S", 3600)
+
+
+@pytest.mark.usefixtures("patience")
 def test_the_last_byte_is_after_done(paced: Paced, provider: Provider) -> None:
     """The SDK hangs up at `[DONE]`; the slot is held until the body has ended, and the connection is used again."""
     gate = threading.Event()
@@ -90,6 +99,7 @@ def test_the_last_byte_is_after_done(paced: Paced, provider: Provider) -> None:
         assert provider.connections == 1
 
 
+@pytest.mark.usefixtures("patience")
 def test_the_last_byte_is_after_done_for_tasks_too(paced: Paced, provider: Provider) -> None:
     """Up to a tenth of a second openai 3 reads on by itself, openai 2 does not."""
     gate = threading.Event()
@@ -110,6 +120,29 @@ def test_the_last_byte_is_after_done_for_tasks_too(paced: Paced, provider: Provi
         assert provider.connections == 1
 
     in_task(paced, main)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_body_that_stays_open_after_done_is_left(
+    paced: Paced, provider: Provider, monkeypatch: pytest.MonkeyPatch, *, asynchronous: bool
+) -> None:
+    """The answer is complete: its end is waited for a moment, then the connection is closed and the slot is free."""
+    monkeypatch.setattr(openai_http, "REST_S", 0.05)
+    never = threading.Event()
+    provider.reply = Reply(linger=never)
+    paced.engine._clients._options["timeout"] = 600  # noqa: SLF001 - no silence ends it
+
+    async def read() -> str:
+        async with await paced.layer.astream(CALL) as stream:
+            return str((await stream.result()).text)
+
+    with ThreadPoolExecutor(1) as pool:
+        call = pool.submit(lambda: in_task(paced, read) if asynchronous else paced.layer.stream(CALL).result().text)
+        try:
+            assert call.result(PATIENCE_S) == "four "
+            assert in_flight() == 0
+        finally:
+            never.set()
 
 
 def test_a_stream_that_never_ends_can_be_left(paced: Paced, provider: Provider) -> None:
@@ -246,6 +279,77 @@ def test_a_stream_that_outlives_its_loop_gives_its_slot_back(paced: Paced, provi
     del stream
     gc.collect()
     until(lambda: in_flight() == 0)
+
+
+class _Locked:
+    """A stream whose `close` wants a lock that no thread may take twice, as httpcore's pool has one."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.closed_by = 0
+
+    def close(self) -> None:
+        """Close it."""
+        self.closed_by = threading.get_ident()
+        if self.closed_by != threading.main_thread().ident:
+            with self.lock:
+                pass
+
+
+def test_a_stream_is_collected_where_closing_would_block() -> None:
+    """Python collects anywhere, so also inside a lock that closing needs: somebody else closes."""
+    inner: Any = _Locked()
+    default.install(Policy(max_in_flight=1))
+    slot = default.current().acquire()
+    stream = PacedStream(inner, slot)
+    with inner.lock:
+        del stream
+        gc.collect()
+        until(lambda: inner.closed_by, "somebody closes it")
+        assert not slot.released
+    until(lambda: slot.released)
+    assert inner.closed_by != threading.get_ident()
+
+
+def test_a_stream_dropped_while_its_loop_stands_still(provider: Provider) -> None:
+    """The provider is left before the next one gets the slot, though nobody can close the connection properly."""
+    provider.reply = Reply(text="one two three", gate=threading.Event())
+    engine = asked(OpenAiEngine("m", api_base=provider.url, timeout_s=20))
+    layer: Any = LlmSchedulerMiddleware.wrap(engine, {"max_in_flight": 1, "timeout_s": 20, "max_retries": 0})
+    loop = asyncio.new_event_loop()
+    try:
+        for _ in range(OFTEN):
+            stream = loop.run_until_complete(layer.astream(CALL))
+            del stream
+            gc.collect()
+            until(lambda: provider.inside == 0, "the provider has noticed")
+            until(lambda: in_flight() == 0)
+        assert provider.peak == 1
+        loop.run_until_complete(engine.aclose())
+    finally:
+        loop.close()
+
+
+def test_a_forked_child_does_not_give_back_the_slot_of_a_task(paced: Paced, provider: Provider) -> None:
+    """What the child inherits of a task's stream does nothing when the child drops it."""
+    gate = threading.Event()
+    provider.reply = Reply(text="one two", gate=gate)
+
+    async def main() -> str:
+        stream = await paced.layer.astream(CALL)
+        assert await anext(stream) == "one "
+        child = os.fork()
+        if child == 0:
+            stream._loop = None  # noqa: SLF001 - it does not run in the child
+            stream.__del__()
+            os._exit(0 if stream._slot in streams._open else 1)  # noqa: SLF001 - untouched
+        _, status = await asyncio.to_thread(os.waitpid, child, 0)
+        assert status == 0
+        assert in_flight() == provider.inside == 1
+        gate.set()
+        return str((await stream.result()).text)
+
+    assert in_task(paced, main) == "one two "
 
 
 def test_cancelled_calls_more_often_than_there_are_slots(paced: Paced, provider: Provider) -> None:

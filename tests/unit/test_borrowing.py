@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import gc
 import os
 import threading
 from typing import TYPE_CHECKING
@@ -218,9 +219,20 @@ def test_a_loan_is_returned_once_however_often_it_is_released(stage: Stage) -> N
         first.release()
         first.released = False  # as a second thread saw it, just before
         first.release()
-        enter_aside(scheduler.slot(timeout_s=0))
+        second = enter_aside(scheduler.slot(timeout_s=0))
         with pytest.raises(SlotTimeout):
             enter_aside(scheduler.slot(timeout_s=0))
+        second.release()
+
+
+def test_a_dropped_loan_is_returned(stage: Stage) -> None:
+    """A borrowed slot that nobody releases is one to borrow again when Python collects it."""
+    scheduler = stage.scheduler(max_in_flight=1)
+    with scheduler.slot():
+        enter_aside(scheduler.slot())
+        gc.collect()
+        with scheduler.slot(timeout_s=0):
+            assert stage.held() == 1
 
 
 def test_an_inherited_loan_is_returned_once(tmp_path: Path) -> None:

@@ -71,13 +71,13 @@ def chat(  # noqa: PLR0913 - click hands over one argument an option
       llm-sched chat agent.yaml --infra-ref standard:llm-proxy-paced
       llm-sched chat agent.yaml --infra-ref http://localhost:8000/v1 -q "What is 2+2?"
     """  # noqa: D301 - \b is click's mark for text that keeps its lines
-    from llm_sched.pipeline.problems import NoRefsError  # noqa: PLC0415 - see the law above
+    from llm_sched.pipeline.problems import NoRefsError, UnknownRefError  # noqa: PLC0415 - see the law above
 
     questions = [text for text in (prompt, *queries) if text]
     terminal = sys.stdin.isatty()
     if interactive is None:
         interactive = terminal and not questions
-    with one_line(debug=debug, usage=(NoRefsError,)), ended_by_signals():
+    with one_line(debug=debug, usage=(NoRefsError, UnknownRefError)), ended_by_signals():
         conversation = _conversation(manifest, refs, model)
         if not questions and not interactive:
             questions = [text for text in [sys.stdin.read().strip()] if text]

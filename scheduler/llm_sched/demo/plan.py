@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from llm_sched.demo.messages import Pace, Style, Target, Task
+from llm_sched.labels import provider_label
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,5 +79,4 @@ def endpoint(base_url: str, model: str) -> Target:
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         message = f"{base_url!r} is not an http:// or https:// URL"
         raise ValueError(message)
-    label = parts.netloc.rpartition("@")[2].lower()
-    return Target(base_url, "openai" if parts.hostname == "api.openai.com" else label, model, is_stub=False)
+    return Target(base_url, provider_label(base_url), model, is_stub=False)

@@ -85,7 +85,7 @@ class CacheStore:
         self._connection: sqlite3.Connection | None = None
 
     def get(self, *keys: str) -> Entry | None:
-        """The first of these keys that has an entry.
+        """The first of these keys that has an entry; a damaged one is none.
 
         Raises:
             CacheError: the file cannot be used.
@@ -93,8 +93,8 @@ class CacheStore:
         with self._connected() as connection:
             for key in keys:
                 row = connection.execute("SELECT text, usage FROM entries WHERE key = ?", (key,)).fetchone()
-                if row is not None:
-                    return Entry(row[0], json.loads(row[1]))
+                if row is not None and (usage := _usage(row[1])) is not None:
+                    return Entry(row[0], usage)
         return None
 
     def put(self, key: str, entry: Entry) -> None:
@@ -214,6 +214,15 @@ def _entries(found: object) -> Generator[tuple[str, Entry]]:
             continue
         usage = _mapping(fields.get("usage"))
         yield key, Entry(text, {name: count for name, count in usage.items() if isinstance(count, int)})
+
+
+def _usage(stored: object) -> dict[str, int] | None:
+    """Stored token counts; None = they are damaged."""
+    try:
+        usage = json.loads(stored) if isinstance(stored, str) else None
+    except ValueError:
+        return None
+    return cast("dict[str, int]", usage) if isinstance(usage, dict) else None
 
 
 def _mapping(value: object) -> dict[str, Any]:

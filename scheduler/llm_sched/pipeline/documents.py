@@ -21,6 +21,10 @@ LARGEST_BYTES = 4 * 1024 * 1024
 """No file that a person wrote is larger; a wrong path (a data set, a model) is said at once."""
 
 
+DEEPEST = 100
+"""Levels; no file that a person wrote has more, and each takes several of Python's own."""
+
+
 class Document:
     """One parsed file.
 
@@ -125,6 +129,19 @@ def _parsed(text: str) -> tuple[Any, yaml.Node | None]:
 
 class _Loader(yaml.SafeLoader):
     """PyYAML's safe loader, which also refuses a key that stands twice: it would silently drop the first one."""
+
+    _depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """Compose what stands inside another node, unless that goes too deep for whoever reads it afterwards."""
+        self._depth += 1
+        if self._depth > DEEPEST:
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call] # the stub leaves it open
+            raise yaml.constructor.ConstructorError(None, None, f"nests too deeply (more than {DEEPEST} levels)", mark)
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self._depth -= 1
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002 - the base class's signature
         seen: set[str] = set()

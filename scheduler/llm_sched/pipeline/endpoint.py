@@ -6,12 +6,15 @@ The law: labels come from here and nowhere else, so that all layers and processe
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from llm_sched import labels
 from llm_sched.errors import ConfigError
 from llm_sched.pipeline.exchange import leaf
+
+if TYPE_CHECKING:
+    from llm_sched.pipeline.retry import Backoff
 
 OPENAI_API_BASE = "https://api.openai.com/v1"
 
@@ -24,12 +27,14 @@ class Endpoint(NamedTuple):
         model: name of the model, after mappings; None = it cannot be told.
         api_base: base URL; None = OpenAI's own, or no HTTP at all.
         api_key_env: name of the variable that holds the key; None = no key.
+        backoff: when a failed attempt is tried again; None = as usual.
     """
 
     provider: str | None = None
     model: str | None = None
     api_base: str | None = None
     api_key_env: str | None = None
+    backoff: Backoff | None = None
 
 
 def resolved_api_base(api_base: str | None) -> str:

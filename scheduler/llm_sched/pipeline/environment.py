@@ -1,7 +1,7 @@
 """`env:NAME` and `env:NAME|default` in a manifest's values."""
 
-# Law: pure; the variables are an argument. A key that ends in `_env` names a variable with a secret: that name may
-# come from a variable itself, the secret never does.
+# Law: pure; the variables are an argument. A key that ends in `_env` holds the name of a variable with a secret. What it
+# says is never looked up: who writes `env:` there has the secret itself in that variable, and it would be shown as a name.
 
 from __future__ import annotations
 
@@ -11,10 +11,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PREFIX = "env:"
+NAME_SUFFIX = "_env"
+"""How keys end whose values are left as they are written."""
 
 
 def resolved(data: Any, environ: Mapping[str, str]) -> Any:  # noqa: ANN401 - any part of a document
-    """A copy of `data` in which every `env:` text is replaced; an unset variable without a default becomes empty."""
+    """A copy of `data` in which every `env:` text is replaced, but for those of keys that end in `_env`.
+
+    An unset variable without a default becomes empty.
+    """
     return _resolved(data, environ, {})
 
 
@@ -48,8 +53,12 @@ def _resolved(data: Any, environ: Mapping[str, str], done: dict[int, Any]) -> An
 def _mapping(data: dict[Any, Any], environ: Mapping[str, str], done: dict[int, Any]) -> Any:  # noqa: ANN401 - as above
     if id(data) not in done:
         copy = done[id(data)] = dict[Any, Any]()
-        copy.update({key: _resolved(value, environ, done) for key, value in data.items()})
+        copy.update({key: value if _is_name(key, value) else _resolved(value, environ, done) for key, value in data.items()})
     return done[id(data)]
+
+
+def _is_name(key: object, value: object) -> bool:
+    return isinstance(key, str) and key.endswith(NAME_SUFFIX) and isinstance(value, str)
 
 
 def _items(data: list[Any], environ: Mapping[str, str], done: dict[int, Any]) -> Any:  # noqa: ANN401 - as above

@@ -19,6 +19,7 @@ from llm_sched.pipeline.engine_openai import OpenAiEngine
 from llm_sched.pipeline.exchange import LlmRequest, LlmResult
 from llm_sched.pipeline.layer import Layer
 from llm_sched.pipeline.middleware import LlmSchedulerMiddleware
+from llm_sched.pipeline.retry import Backoff, Retrier
 from llm_sched.pipeline.schemas import Schema, checked, json_in, schema_document
 
 _ANSWER_IN_JSON = "Answer with one JSON document and nothing else: no explanation, no code fence."
@@ -87,14 +88,21 @@ class LlmService:
         cache: holds the cache; its inner engine is exchanged for each call.
         model: the model when a call names none; None = a call must.
         provider: label of the provider; None = the engine's.
+        backoff: when a failed attempt is tried again; None = as usual.
     """
 
     def __init__(
-        self, make_engine: Callable[[str], Any], cache: LlmCacheMiddleware, model: str | None, provider: str | None
+        self,
+        make_engine: Callable[[str], Any],
+        cache: LlmCacheMiddleware,
+        model: str | None,
+        provider: str | None,
+        backoff: Backoff | None = None,
     ) -> None:
         self._make_engine = make_engine
         self._cache = cache
         self._provider = provider
+        self._retrier = Retrier(backoff)
         self.model = model
 
     def complete_json(
@@ -107,7 +115,7 @@ class LlmService:
             raise ConfigError(message, knob="model", source="judge")
         engine = self._make_engine(name)
         engine.messages = _conversation(prompt, schema_document(schema))
-        paced = LlmSchedulerMiddleware(engine, provider=self._provider)
+        paced = LlmSchedulerMiddleware(engine, provider=self._provider, retrier=self._retrier)
         result = self._cache.around(_Checked(paced, engine.messages, schema)).invoke(LlmRequest())
         return checked(json_in(result.text), schema)
 
@@ -161,7 +169,7 @@ def install_openai_llm_service(
             whom = resolved or endpoint.Endpoint()
             cache = LlmCacheMiddleware(None, read_params(params, "judge"))
             factory = make_engine or _openai_factory(whom, resolved is not None, api_key_env)
-            service = LlmService(factory, cache, model_override or whom.model, whom.provider)
+            service = LlmService(factory, cache, model_override or whom.model, whom.provider, whom.backoff)
             _installed[:] = [_Installed(origin, service)]
         return _installed[0].service
 

@@ -15,7 +15,7 @@ from llm_sched.pipeline.documents import Document, Keys, read_document
 from llm_sched.pipeline.environment import resolved
 from llm_sched.pipeline.infra import Infra, LayerSpec, merged, order_notes
 from llm_sched.pipeline.params import checked_params
-from llm_sched.pipeline.problems import ManifestError, raise_if_any, suggestion
+from llm_sched.pipeline.problems import ManifestError, UnknownRefError, raise_if_any, suggestion
 from llm_sched.pipeline.providers import endpoint_of_url, provider_of
 from llm_sched.pipeline.refs import Places, chosen_refs, find, is_url, places
 from llm_sched.pipeline.shapes import checked
@@ -44,6 +44,7 @@ def load_infra(
         cwd: the working directory; None = the process's.
 
     Raises:
+        UnknownRefError: all that is wrong is that `refs` name what there is not.
         ManifestError: no refs, or at least one that cannot be used; all problems together.
     """
     environ = os.environ if environ is None else environ
@@ -56,7 +57,8 @@ def load_infra(
     infra = merged(parts)
     if not loader.problems and infra.provider is None:
         loader.problems.append(_no_provider(chosen.refs, loader.unset))
-    raise_if_any(loader.problems, "infra refs")
+    only_unknown = bool(refs) and len(loader.unknown) == len(loader.problems)
+    raise_if_any(loader.problems, "infra refs", UnknownRefError if only_unknown else ManifestError)
     return Infra(infra.layers, infra.provider, infra.models, (*infra.notes, *order_notes(infra.layers)))
 
 
@@ -75,13 +77,17 @@ class _File(NamedTuple):
 
 
 class _Loader:
-    """Loads refs one after another; `problems` collects what is wrong with any, `unset` what variables are missing."""
+    """Loads refs one after another.
+
+    `problems` collects what is wrong with any, `unset` what variables are missing, `unknown` which refs name nothing.
+    """
 
     def __init__(self, where: Places, environ: Mapping[str, str]) -> None:
         self._where = where
         self._environ = environ
         self.problems: list[str] = []
         self.unset: list[str] = []
+        self.unknown: list[str] = []
 
     def load(self, ref: str, folder: Path, chain: tuple[_File, ...] = ()) -> Infra:
         """What one ref comes to; empty when something is wrong with it."""
@@ -94,6 +100,8 @@ class _Loader:
         except ManifestError as error:
             via = f" (in {chain[-1].path})" if chain else ""
             self.problems += [f"{problem}{via}" for problem in error.problems]
+            if isinstance(error, UnknownRefError) and not chain:
+                self.unknown.append(ref)
             return Infra()
 
     def _content(self, file: _File) -> Infra:

@@ -97,8 +97,9 @@ class LlmSchedulerMiddleware(Layer):
             engine = cls(engine, provider=provider, model=model, retrier=Retrier(backoff))
         elif isinstance(paced, cls):
             paced.relabel(provider, model, Retrier(backoff) if params else None)
+            backoff = paced._retrier.backoff  # noqa: SLF001 - one of our own class
         label = provider or policy.provider or whom.provider
-        endpoint.resolve(whom._replace(provider=label, model=model or whom.model))
+        endpoint.resolve(whom._replace(provider=label, model=model or whom.model, backoff=backoff))
         return engine
 
     def relabel(self, provider: str | None, model: str | None, retrier: Retrier | None) -> None:

@@ -1,6 +1,7 @@
 """The SDK's clients of one endpoint: one for all threads of a process, one for each event loop.
 
-The law: connections belong to the process and the loop that opened them; a forked child opens its own.
+The law: connections belong to the process and the loop that opened them; a forked child opens its own. A client whose key is
+out of date is closed when the last call that uses it is over.
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ import contextlib
 import os
 import threading
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, finalize, ref
 
+from llm_sched.dropped import close_in_a_thread, close_on_its_loop
 from llm_sched.pipeline.openai_http import read_to_end, read_to_end_async
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from openai import AsyncOpenAI, OpenAI
 
 
@@ -46,6 +50,7 @@ class Clients:
 
                 web = DefaultHttpxClient(event_hooks={"response": [read_to_end]})
                 self._threads = OpenAI(api_key=key, http_client=web, **self._options)
+                finalize(self._threads, _close_unused, self._pid, web.close).atexit = False
             return self._threads
 
     def asynchronous(self, key: str) -> AsyncOpenAI:
@@ -60,17 +65,17 @@ class Clients:
 
                 web = DefaultAsyncHttpxClient(event_hooks={"response": [read_to_end_async]})
                 client = self._loops[loop] = AsyncOpenAI(api_key=key, http_client=web, **self._options)
+                finalize(client, _close_unused_async, self._pid, ref(loop), web.aclose).atexit = False
             return client
 
     def __del__(self) -> None:
-        # Nobody calls any more. The SDK does the same for clients whose HTTP client it has made itself.
+        # Nobody calls any more, so there is no need to wait until the clients are collected.
         if getattr(self, "_pid", 0) != os.getpid():
             return
-        self.close()
+        if self._threads is not None:
+            close_in_a_thread(self._threads.close)
         for loop, client in list(self._loops.items()):
-            if loop.is_running():
-                with contextlib.suppress(RuntimeError):  # it was closed just now
-                    loop.call_soon_threadsafe(_close_later, client)
+            _close_unused_async(self._pid, ref(loop), client.close)
 
     def close(self) -> None:
         """Close the threads' connections; a later call opens new ones."""
@@ -87,11 +92,13 @@ class Clients:
             await client.close()
 
 
-_closing: set[asyncio.Task[None]] = set()
-"""Tasks that close dropped clients; an event loop itself keeps them only weakly."""
+def _close_unused(pid: int, close: Callable[[], None]) -> None:
+    if pid == os.getpid():
+        close_in_a_thread(close)
 
 
-def _close_later(client: AsyncOpenAI) -> None:
-    task = asyncio.get_running_loop().create_task(client.close())
-    _closing.add(task)
-    task.add_done_callback(_closing.discard)
+def _close_unused_async(pid: int, loop: ref[asyncio.AbstractEventLoop], close: Callable[[], Awaitable[None]]) -> None:
+    its = loop()
+    if its is not None and pid == os.getpid():
+        with contextlib.suppress(RuntimeError):  # it is closed
+            close_on_its_loop(its, close)

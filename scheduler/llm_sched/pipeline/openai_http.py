@@ -2,19 +2,25 @@
 
 The law: the official SDK hangs up when it has read `data: [DONE]`, before the last bytes of the body are there; a provider that
 counts until it has sent them would see the next request beside this one. So a stream that is closed after `[DONE]` is read to
-its end first; one that is abandoned is closed at once. Works with httpx (openai 2) and httpx2 (openai 3), imports neither.
+its end first, but not for long: some providers leave it open. One that is abandoned is closed at once. Works with httpx
+(openai 2) and httpx2 (openai 3), imports neither.
 """
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import importlib
+import socket
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from typing import Any
 
 _TAIL = 64
 _DONE = b"data:[DONE]"
+REST_S = 1.0
+"""How long the end of a body that is complete but for that is waited for, in seconds. It is usually there already."""
 
 
 class _Tail:
@@ -37,9 +43,10 @@ class _Tail:
 class _Body:
     """A response's body in a thread."""
 
-    def __init__(self, inner: Any) -> None:  # noqa: ANN401 - httpx's or httpx2's
-        self._inner = inner
-        self._chunks: Iterator[bytes] = iter(inner)
+    def __init__(self, response: Any) -> None:  # noqa: ANN401 - httpx's or httpx2's
+        self._response = response
+        self._inner = response.stream
+        self._chunks: Iterator[bytes] = iter(self._inner)
         self.tail = _Tail()
 
     def __iter__(self) -> Iterator[bytes]:
@@ -53,18 +60,28 @@ class _Body:
         try:
             if self.tail.is_done():
                 with suppress(Exception):  # whatever breaks now, the answer is here
-                    for _ in self:
-                        pass
+                    self._read_rest()
         finally:
             self._inner.close()
+
+    def _read_rest(self) -> None:
+        # A thread's read cannot be given another timeout once it has begun: so somebody else ends it.
+        alarm = threading.Timer(REST_S, hang_up, [self._response])
+        alarm.daemon = True
+        alarm.start()
+        try:
+            for _ in self:
+                pass
+        finally:
+            alarm.cancel()
 
 
 class _AsyncBody:
     """A response's body in a task."""
 
-    def __init__(self, inner: Any) -> None:  # noqa: ANN401 - httpx's or httpx2's
-        self._inner = inner
-        self._chunks: AsyncIterator[bytes] = aiter(inner)
+    def __init__(self, response: Any) -> None:  # noqa: ANN401 - httpx's or httpx2's
+        self._inner = response.stream
+        self._chunks: AsyncIterator[bytes] = aiter(self._inner)
         self.tail = _Tail()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -78,8 +95,9 @@ class _AsyncBody:
         try:
             if self.tail.is_done():
                 with suppress(Exception):  # whatever breaks now, the answer is here
-                    async for _ in self:
-                        pass
+                    async with asyncio.timeout(REST_S):
+                        async for _ in self:
+                            pass
         finally:
             await self._inner.aclose()
 
@@ -105,13 +123,24 @@ def abandon(stream: object) -> None:
         tail.is_over = True
 
 
+def hang_up(response: Any) -> None:  # noqa: ANN401 - httpx's or httpx2's
+    """End a response's connection in both directions, from any thread; whoever reads it finds that it has ended."""
+    with suppress(Exception):  # it is gone already
+        connection = response.extensions["network_stream"].get_extra_info("socket")
+        # Not the method of a TLS socket, which would also forget the state that the reading thread uses.
+        if isinstance(connection, socket.socket):
+            socket.socket.shutdown(connection, socket.SHUT_RDWR)
+        else:
+            connection.shutdown(socket.SHUT_RDWR)
+
+
 def read_to_end(response: Any) -> None:  # noqa: ANN401 - httpx's or httpx2's
     """A response hook for a client of threads."""
     if _is_stream(response):
-        response.stream = _kind(_Body, _package(response), "SyncByteStream")(response.stream)
+        response.stream = _kind(_Body, _package(response), "SyncByteStream")(response)
 
 
 async def read_to_end_async(response: Any) -> None:  # noqa: ANN401 - httpx's or httpx2's
     """A response hook for a client of tasks."""
     if _is_stream(response):
-        response.stream = _kind(_AsyncBody, _package(response), "AsyncByteStream")(response.stream)
+        response.stream = _kind(_AsyncBody, _package(response), "AsyncByteStream")(response)

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from llm_sched.pipeline import openai_wire as wire
-from llm_sched.pipeline.openai_http import abandon
+from llm_sched.pipeline.openai_http import abandon, hang_up
 
 if TYPE_CHECKING:
     from llm_sched.pipeline.exchange import LlmResult
@@ -116,6 +116,11 @@ class AsyncOpenAiStream:
             abandon(self._stream)
         self._is_closed = True
         await self._stream.close()
+
+    def hang_up(self) -> None:
+        """Have the provider notice at once that nobody reads any more, also where the event loop does not run."""
+        if not self._is_closed:
+            hang_up(self._stream.response)
 
     async def result(self) -> LlmResult:
         """See `AsyncTextStream`."""

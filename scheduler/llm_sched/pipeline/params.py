@@ -92,18 +92,28 @@ def checked_params(
     if middleware not in PARAMS:
         text = f"unknown middleware {middleware!r}; {suggestion(middleware, PARAMS)}"
         return {}, [document.problem((*keys, "middleware"), text)]
-    content, problems = checked(PARAMS[middleware], params, document, (*keys, "params"))
-    if content is None:
+    values: dict[str, Any] = {}
+    problems: list[str] = []
+    for name, value in params.items():  # each by itself, so that all that is wrong is found
+        content, found = checked(PARAMS[middleware], {name: value}, document, (*keys, "params"))
+        given = content.model_dump(exclude_unset=True, exclude_none=True) if content else {}
+        if middleware == "llm_scheduler":
+            found += _nonsense(given, document, (*keys, "params"))
+        values |= given
+        problems += found
+    if problems:
         return {}, problems
-    values = content.model_dump(exclude_unset=True, exclude_none=True)
     for name in PATHS:
         if name in values:
             values[name] = str(folder / Path(values[name]).expanduser())
-    if middleware == "llm_scheduler":
-        try:
-            Policy(**{name: value for name, value in values.items() if name in _POLICY})
-            Backoff(**{name: value for name, value in values.items() if name not in _POLICY})
-        except ConfigError as error:  # e.g. infinity where the shape only asks for a number
-            reason = str(error).partition("): ")[2]
-            return {}, [document.problem((*keys, "params", error.knob), reason)]
-    return values, []
+    return values, _nonsense(values, document, (*keys, "params")) if middleware == "llm_scheduler" else []
+
+
+def _nonsense(values: Mapping[str, Any], document: Document, keys: Keys) -> list[str]:
+    """What has the right shape and makes no sense, e.g. infinity."""
+    try:
+        Policy(**{name: value for name, value in values.items() if name in _POLICY})
+        Backoff(**{name: value for name, value in values.items() if name not in _POLICY})
+    except ConfigError as error:
+        return [document.problem((*keys, error.knob), str(error).partition("): ")[2])]
+    return []

@@ -30,12 +30,17 @@ class NoRefsError(ManifestError):
     """Nobody says which infra to use: not the command, not the environment, not a file."""
 
 
-def raise_if_any(problems: Sequence[str], title: str) -> None:
+class UnknownRefError(ManifestError):
+    """Refs on the command line that name nothing there is."""
+
+
+def raise_if_any(problems: Sequence[str], title: str, kind: type[ManifestError] = ManifestError) -> None:
     """Raise all problems as one error.
 
     Args:
         problems: one line each; none = nothing is raised.
         title: what they have in common; stands above them when there is more than one.
+        kind: the error to raise.
 
     Raises:
         ManifestError: there is at least one.
@@ -44,7 +49,7 @@ def raise_if_any(problems: Sequence[str], title: str) -> None:
         return
     unique = list(dict.fromkeys(problems))
     message = unique[0] if len(unique) == 1 else "\n  ".join((f"{title}: {len(unique)} problems", *unique))
-    raise ManifestError(message, problems=unique)
+    raise kind(message, problems=unique)
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:

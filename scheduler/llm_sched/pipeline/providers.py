@@ -84,6 +84,8 @@ def _endpoint_problems(document: Document, endpoint: kinds.Endpoint, keys: tuple
     problems: list[str] = []
     if endpoint.api_key_env and not _NAME.fullmatch(endpoint.api_key_env):
         text = "must be the NAME of an environment variable that holds the key, never the key"
+        if sources := variables(endpoint.api_key_env):
+            text += f"; leave out env: where {' or '.join(sources)} holds it"
         problems.append(document.problem((*keys, "api_key_env"), text))
     for name in _SECRETS:
         if (endpoint.model_extra or {}).get(name):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from llm_sched.pipeline.documents import Document, read_document
 from llm_sched.pipeline.kinds import Workspace
 from llm_sched.pipeline.libraries import is_library_ref, libraries, library_file, library_names
-from llm_sched.pipeline.problems import ManifestError, NoRefsError, suggestion
+from llm_sched.pipeline.problems import ManifestError, NoRefsError, UnknownRefError, suggestion
 from llm_sched.pipeline.shapes import checked
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def find(ref: str, folder: Path, where: Places) -> Path:
         where: see `places`.
 
     Raises:
-        ManifestError: there is none; says where was looked and what there is.
+        UnknownRefError: there is none; says where was looked and what there is.
     """
     if is_library_ref(ref) and (found := library_file(ref)):
         return found
@@ -113,7 +113,7 @@ def find(ref: str, folder: Path, where: Places) -> Path:
             candidate = base / f"{path}{suffix}"
             if candidate.is_file():
                 return candidate.resolve()
-    raise ManifestError(f"{ref}: {_missing(ref, folders)}")
+    raise UnknownRefError(f"{ref}: {_missing(ref, folders)}")
 
 
 def _missing(ref: str, folders: Sequence[Path]) -> str:

@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary
 
+from llm_sched.dropped import close_in_a_thread, close_on_its_loop
 from llm_sched.pipeline.layer import optional
 
 if TYPE_CHECKING:
@@ -84,12 +85,22 @@ class AsyncReplayedStream:
         await self.aclose()
 
 
+_open: set[Slot] = set()
+"""Slots of open streams. Python must not collect one together with its stream: it would be free before the connection is."""
+
+
+def _end(slot: Slot) -> None:
+    _open.discard(slot)
+    slot.release()
+
+
 class PacedStream:
     """A stream that holds a slot until its end."""
 
     def __init__(self, inner: TextStream, slot: Slot) -> None:
         self._inner = inner
         self._slot = slot
+        _open.add(slot)
         self._pid = os.getpid()
 
     def __iter__(self) -> Iterator[str]:
@@ -109,7 +120,7 @@ class PacedStream:
         try:
             self._inner.close()
         finally:
-            self._slot.release()
+            _end(self._slot)
 
     def result(self) -> LlmResult:
         """See `TextStream`."""
@@ -125,14 +136,10 @@ class PacedStream:
         self.close()
 
     def __del__(self) -> None:
-        # A forked child does not hang up for its parent; and whatever goes wrong here, nobody is left to hear it.
-        if getattr(self, "_pid", 0) == os.getpid():
-            with contextlib.suppress(Exception):
-                self.close()
-
-
-_closing: set[asyncio.Task[None]] = set()
-"""Tasks that close dropped streams; an event loop itself keeps them only weakly."""
+        # A forked child does not hang up for its parent.
+        if getattr(self, "_pid", 0) == os.getpid() and self._slot in _open:
+            _open.discard(self._slot)
+            close_in_a_thread(self._inner.close, self._slot.release)
 
 
 class AsyncPacedStream:
@@ -145,6 +152,8 @@ class AsyncPacedStream:
         self._inner = inner
         self._slot = slot
         self._loop = asyncio.get_running_loop()
+        _open.add(slot)
+        self._pid = os.getpid()
 
     def __aiter__(self) -> AsyncIterator[str]:
         """See `AsyncTextStream`."""
@@ -160,7 +169,10 @@ class AsyncPacedStream:
 
     async def aclose(self) -> None:
         """See `AsyncTextStream`."""
-        await _close(self._inner, self._slot)
+        try:
+            await self._inner.aclose()
+        finally:
+            _end(self._slot)
 
     async def result(self) -> LlmResult:
         """See `AsyncTextStream`."""
@@ -176,27 +188,22 @@ class AsyncPacedStream:
         await self.aclose()
 
     def __del__(self) -> None:
-        loop, slot = getattr(self, "_loop", None), getattr(self, "_slot", None)
-        if loop is None or slot is None or slot.released:
+        if getattr(self, "_pid", 0) != os.getpid() or self._slot not in _open:
             return
-        if loop.is_running():
-            with contextlib.suppress(RuntimeError):  # it was closed just now: its connections are gone too
-                loop.call_soon_threadsafe(_close_later, self._inner, slot)
+        _open.discard(self._slot)
+        try:
+            if self._loop.is_running():
+                close_on_its_loop(self._loop, self._inner.aclose, self._slot.release)
                 return
-        slot.release()
+            close_on_its_loop(self._loop, self._inner.aclose)  # when it runs again, if ever
+        except RuntimeError:  # it is closed; its connections may be open still
+            pass
+        hang_up = optional(self._inner, "hang_up")
+        close_in_a_thread(hang_up or _nothing, self._slot.release)
 
 
-async def _close(inner: AsyncTextStream, slot: Slot) -> None:
-    try:
-        await inner.aclose()
-    finally:
-        slot.release()
-
-
-def _close_later(inner: AsyncTextStream, slot: Slot) -> None:
-    task = asyncio.get_running_loop().create_task(_close(inner, slot))
-    _closing.add(task)
-    task.add_done_callback(_closing.discard)
+def _nothing() -> None:
+    """What can be done about a connection that its loop alone can close."""
 
 
 def open_stream(engine: Any, io: object) -> TextStream:  # noqa: ANN401 - duck-typed by contract

@@ -6,13 +6,13 @@ collects it. The connection is closed before the slot is given back, or the prov
 
 from __future__ import annotations
 
-import _thread
 import asyncio
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from llm_sched.dropped import close_in_a_thread, close_on_its_loop
+
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Iterator
 
     from llm_sched.transports.pacing import Stay
 
@@ -42,19 +42,7 @@ class PacedBody:
 
     def __del__(self) -> None:
         if self._stay.forgotten:
-            _in_a_thread(_close_dropped, self._inner, self._stay)
-
-
-def _in_a_thread(job: Callable[..., None], *arguments: object) -> None:
-    """Run a finalizer's job where it may block: this thread may hold the very locks it needs, for Python collects anywhere."""
-    with suppress(RuntimeError):  # the interpreter ends, and with it all that this process holds
-        _thread.start_new_thread(job, arguments)
-
-
-def _close_dropped(inner: Any, stay: Stay) -> None:  # noqa: ANN401 - either library's stream
-    with suppress(Exception):  # nobody is left who could hear of it
-        inner.close()
-    stay.end()
+            close_in_a_thread(self._inner.close, self._stay.end)
 
 
 class AsyncPacedBody:
@@ -86,24 +74,6 @@ class AsyncPacedBody:
         # Only its loop can close the connection; where that is closed, so is the connection.
         if self._stay.forgotten:
             try:
-                self._loop.call_soon_threadsafe(_begin_to_close, self._loop, self._inner, self._stay)
+                close_on_its_loop(self._loop, self._inner.aclose, self._stay.end)
             except RuntimeError:
-                _in_a_thread(self._stay.end)
-
-
-_closing: set[asyncio.Task[None]] = set()
-"""A loop keeps only weak references to its tasks."""
-
-
-def _begin_to_close(loop: asyncio.AbstractEventLoop, inner: Any, stay: Stay) -> None:  # noqa: ANN401 - either library's stream
-    task = loop.create_task(_close_dropped_async(inner, stay))
-    _closing.add(task)
-    task.add_done_callback(_closing.discard)
-
-
-async def _close_dropped_async(inner: Any, stay: Stay) -> None:  # noqa: ANN401 - either library's stream
-    try:
-        with suppress(Exception):  # nobody is left who could hear of it
-            await inner.aclose()
-    finally:
-        stay.end()
+                close_in_a_thread(self._stay.end)

@@ -25,12 +25,20 @@ def test_a_missing_key_names_its_variable(shell: Shell, command: str) -> None:
     assert failure(result) == f"{command}: the API key is missing: set the environment variable OPENAI_API_KEY"
 
 
-def test_the_key_of_a_gateway_has_the_name_it_is_given(shell: Shell, provider: Provider) -> None:
-    """LLM_PROXY_API_KEY_ENV names the variable; it is read from there."""
-    environment = {"LLM_PROXY_API_BASE": provider.url, "LLM_PROXY_API_KEY_ENV": "GATEWAY_KEY", "OPENAI_API_KEY": None}
-    line = f"{CHAT} --infra-ref standard:llm-proxy -q hi"
-    assert "GATEWAY_KEY" in failure(shell.call(line, **environment))
-    assert shell.call(line, GATEWAY_KEY="sk-gateway", **environment).exit_code == 0
+@pytest.mark.parametrize("ref", ["standard:opnai", "samples:x", "nowhere.yaml"])
+def test_a_misspelt_ref_is_usage(shell: Shell, folder: Folder, ref: str) -> None:
+    """How the command was called, so 2; what is broken in a file is 1, also when it names nothing."""
+    folder.bundle("b.yaml", f"{{includes: ['{ref}']}}")
+    assert ref in failure(shell.call(f"{CHAT} --infra-ref {ref} -q hi"), 2)
+    assert ref in failure(shell.call(f"{CHAT} --infra-ref b.yaml -q hi"), 1)
+
+
+def test_the_key_of_a_gateway_has_the_name_it_is_given(shell: Shell, folder: Folder, provider: Provider) -> None:
+    """`api_key_env` names the variable; the key is read from there."""
+    folder.provider("gateway.yaml", f"{{proxy: {{api_base: '{provider.url}', api_key_env: GATEWAY_KEY}}}}")
+    line = f"{CHAT} --infra-ref gateway.yaml -q hi"
+    assert "GATEWAY_KEY" in failure(shell.call(line, OPENAI_API_KEY=None))
+    assert shell.call(line, GATEWAY_KEY="sk-gateway", OPENAI_API_KEY=None).exit_code == 0
     assert provider.keys == ["Bearer sk-gateway"]
 
 
@@ -115,7 +123,7 @@ def test_how_it_was_called(shell: Shell, line: str, said: str) -> None:
 def test_all_problems_of_the_refs_at_once(shell: Shell) -> None:
     """Several problems are several lines, in one message."""
     result = shell.call(f"{CHAT} --infra-ref gone.yaml --infra-ref standard:opnai -q hi")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert result.stderr.splitlines()[0] == "llm-sched: infra refs: 2 problems"
     assert "did you mean 'standard:openai'?" in result.stderr
 

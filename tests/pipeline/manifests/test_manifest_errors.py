@@ -28,7 +28,8 @@ def test_broken_yaml_names_file_line_and_column(folder: Folder) -> None:
         ("a: !!python/object:os.system x\n", ":1:4", "no valid YAML"),
         ("a: 1\n--- \nb: 2\n", ":2:1", "no valid YAML"),
         ("ab: \x00\n", ":1:5", "a character that may not stand there"),
-        ("[" * 5000, "", "nests too deeply"),
+        ("[" * 5000, ":1:101", "nests too deeply"),
+        ("{a: " * 400 + "1" + "}" * 400, ":1:398", "nests too deeply"),
         ("a: 2020-99-99\n", "", "no valid YAML"),
         ("", "", "is no manifest"),
         ("- a\n", ":1:1", "is no manifest"),
@@ -172,6 +173,13 @@ def test_wrong_parameters_of_ours(folder: Folder, middleware: str, params: str, 
     assert reason in message
 
 
+def test_all_wrong_parameters_of_one_layer_are_told(folder: Folder) -> None:
+    """A wrong type does not hide a value that makes no sense."""
+    folder.middleware("m.yaml", "{middleware: llm_scheduler, params: {keys: [], max_in_flight: many, zzz: 1}}")
+    text = str(refusal("m.yaml", "standard:mock-llm"))
+    assert all(f": spec.params.{name}: " in text for name in ("keys", "max_in_flight", "zzz"))
+
+
 def test_an_unknown_middleware_is_no_silence(folder: Folder) -> None:
     """A layer that we do not have would be missing: an error with a suggestion."""
     folder.middleware("m.yaml", "{middleware: llm_schedular}")
@@ -239,6 +247,17 @@ def test_a_secret_in_the_wrong_place_is_refused_and_not_repeated(folder: Folder,
     """The message says where keys belong, and does not show the key."""
     folder.provider("p.yaml", spec)
     assert SECRET not in str(refusal("p.yaml"))
+
+
+@pytest.mark.parametrize("text", ["env:GROQ_API_KEY", "env:UNSET|env:GROQ_API_KEY"])
+def test_a_key_that_is_looked_up_as_its_own_name(folder: Folder, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Some keys could be names of variables: the one that holds it is named, what it holds is not."""
+    monkeypatch.setenv("GROQ_API_KEY", "gsk_0123456789abcdef")
+    path = folder.provider("p.yaml", f"{{proxy: {{api_base: 'http://x/v1', api_key_env: '{text}'}}}}")
+    message = str(refusal("p.yaml"))
+    assert message.startswith(f"{path}:3:54: spec.proxy.api_key_env: must be the NAME of an environment variable")
+    assert "GROQ_API_KEY" in message
+    assert "gsk_" not in message
 
 
 def test_a_secret_in_a_ref_is_not_repeated(folder: Folder) -> None:

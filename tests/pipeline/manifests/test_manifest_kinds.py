@@ -126,19 +126,19 @@ def test_a_url_is_a_bare_endpoint(folder: Folder, url: str, required: bool) -> N
 
 
 def test_env_values_are_read_when_loading(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`env:NAME|default` everywhere, also for numbers and for the *name* of a key's variable."""
-    folder.provider("p.yaml", "{proxy: {api_base: 'env:BASE|http://default/v1', api_key_env: 'env:KEY_NAME|FALLBACK'}}")
+    """`env:NAME|default` everywhere, also for numbers."""
+    folder.provider("p.yaml", "{proxy: {api_base: 'env:BASE|http://default/v1', api_key_env: MINE}}")
     folder.middleware("s.yaml", "{middleware: llm_scheduler, params: {max_in_flight: 'env:CAP|3', timeout_s: 'env:WAIT|'}}")
     monkeypatch.setenv("WAIT", "1.5")
     infra = load_infra(["s.yaml", "p.yaml"])
     assert infra.provider
-    assert (infra.provider.api_base, infra.provider.api_key_env) == ("http://default/v1", "FALLBACK")
+    assert infra.provider.api_base == "http://default/v1"
     assert layer_params(infra) == {"max_in_flight": 3, "timeout_s": 1.5}
-    for variable, value in (("BASE", "http://set/v1"), ("KEY_NAME", "OTHER"), ("CAP", "5")):
+    for variable, value in (("BASE", "http://set/v1"), ("CAP", "5")):
         monkeypatch.setenv(variable, value)
     infra = load_infra(["s.yaml", "p.yaml"])
     assert infra.provider
-    assert (infra.provider.api_base, infra.provider.api_key_env) == ("http://set/v1", "OTHER")
+    assert infra.provider.api_base == "http://set/v1"
     assert layer_params(infra)["max_in_flight"] == 5
 
 
