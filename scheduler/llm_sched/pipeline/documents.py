@@ -136,8 +136,10 @@ class _Loader(yaml.SafeLoader):
         """Compose what stands inside another node, unless that goes too deep for whoever reads it afterwards."""
         self._depth += 1
         if self._depth > DEEPEST:
-            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call] # the stub leaves it open
-            raise yaml.constructor.ConstructorError(None, None, f"nests too deeply (more than {DEEPEST} levels)", mark)
+            event: Any = self.peek_event()  # type: ignore[no-untyped-call] # the stub leaves it open
+            raise yaml.constructor.ConstructorError(
+                None, None, f"nests too deeply (more than {DEEPEST} levels)", event.start_mark
+            )
         try:
             return super().compose_node(parent, index)
         finally:
