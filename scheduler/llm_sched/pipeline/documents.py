@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import yaml
 
@@ -136,8 +136,9 @@ class _Loader(yaml.SafeLoader):
         """Compose what stands inside another node, unless that goes too deep for whoever reads it afterwards."""
         self._depth += 1
         if self._depth > DEEPEST:
-            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call] # the stub leaves it open
-            raise yaml.constructor.ConstructorError(None, None, f"nests too deeply (more than {DEEPEST} levels)", mark)
+            mark = cast("Any", self.peek_event().start_mark)  # type: ignore[no-untyped-call] # the stub leaves it open
+            reason = f"nests too deeply (more than {DEEPEST} levels)"
+            raise yaml.constructor.ConstructorError(None, None, reason, mark)
         try:
             return super().compose_node(parent, index)
         finally:
