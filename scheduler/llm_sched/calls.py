@@ -31,6 +31,7 @@ class Call:
         owner: id of the owner that made it; `number` is unique within that.
         at: when the call was made; `deadline` when it gives up (`inf` = never).
         cell: its cell in the owner's mailbox; -1 = none.
+        cleared: the mailbox says that it is over.
         bell: the last ring that its task was woken for.
         door: how its event loop is rung; None = a thread waits.
         granted: the slot is there; turns true once.
@@ -48,6 +49,7 @@ class Call:
         "bucket",
         "cell",
         "clash",
+        "cleared",
         "deadline",
         "door",
         "granted",
@@ -69,6 +71,7 @@ class Call:
         self.at = at
         self.deadline = at + timeout_s
         self.cell = -1
+        self.cleared = False
         self.bell = b"0000"
         self.door: LoopDoor | None = None
         self.granted = False

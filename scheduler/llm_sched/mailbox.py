@@ -120,12 +120,13 @@ class Mailbox:
         self._used += 1
         return self._used - 1
 
+    def clear(self, cell: int) -> None:
+        """Say in a cell that its call is over."""
+        os.pwrite(self.fd, b"free", HEADER + cell * CELL + 5)
+
     def free(self, cell: int) -> None:
-        """Give a cell back."""
-        try:
-            os.pwrite(self.fd, b"free", HEADER + cell * CELL + 5)
-        finally:
-            heapq.heappush(self._free, cell)
+        """Give a cell back that was cleared."""
+        heapq.heappush(self._free, cell)
 
     def write(self, cell: int, state: bytes, call: bytes) -> None:
         """Fill one's own cell; `call` is made by `call_text`."""

@@ -57,8 +57,12 @@ class Mailroom(Protocol):
         """Fill a cell of one's own."""
         ...
 
+    def clear(self, cell: int) -> None:
+        """Say in a cell of one's own that its call is over."""
+        ...
+
     def free(self, cell: int) -> None:
-        """Give a cell back."""
+        """Give a cell back that was cleared."""
         ...
 
     def look(self, cell: int) -> Word:
@@ -223,6 +227,10 @@ class FileMailroom:
     def write(self, cell: int, state: bytes, call: bytes) -> None:
         """See `Mailroom`."""
         self.own.write(cell, state, call)
+
+    def clear(self, cell: int) -> None:
+        """See `Mailroom`."""
+        self.own.clear(cell)
 
     def free(self, cell: int) -> None:
         """See `Mailroom`."""

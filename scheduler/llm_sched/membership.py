@@ -203,7 +203,7 @@ class Membership:
         """Write the calls that were taken in into the mailbox; what a call was granted at once is written by `ask`."""
         while self._unlisted:
             call = self._unlisted[-1]
-            if call.cell >= 0 and not call.over:
+            if call.cell >= 0 and not call.over and not call.cleared:
                 self.mailroom.write(call.cell, b"wait", call.text())
             self._unlisted.pop()
 

@@ -54,6 +54,7 @@ class Participant(Membership):
                 call.seen = inspection.occupancy(state, call, self._terms)
                 if once:
                     self.roll.withdraw(state, call, "refused", out)
+                    self._clear(call)
             elif not call.granted:
                 self.mailroom.write(call.cell, b"held", call.text())
                 self._unlisted = [other for other in self._unlisted if other is not call]
@@ -112,6 +113,7 @@ class Participant(Membership):
             if bucket is not None and not late:
                 call.seen = inspection.occupancy(state, call, self._terms)
                 self.roll.withdraw(state, call, "timed_out", out)
+                self._clear(call)
 
         self._transact(change, deadline)
         if late:
@@ -122,7 +124,12 @@ class Participant(Membership):
     def cancel(self, call: Call, deadline: float | None) -> None:
         """Take the call out whatever has become of it; a slot that came meanwhile goes on to the next."""
         call.over = True
-        self._transact(lambda state, out: self.roll.withdraw(state, call, "canceled", out), deadline, join=False)
+
+        def change(state: State, out: Transition) -> None:
+            self.roll.withdraw(state, call, "canceled", out)
+            self._clear(call)
+
+        self._transact(change, deadline, join=False)
         self._drop(call)
 
     def release(self, call: Call, deadline: float | None) -> None:
@@ -130,18 +137,28 @@ class Participant(Membership):
 
         def change(state: State, out: Transition) -> None:
             transitions.release(state, call.bucket, self.owner_id, call.number, out)
+            self._clear(call)
             self.roll.publish(state, call.bucket, out)
 
         self._transact(change, deadline, join=False)
         self._drop(call)
 
+    def _clear(self, call: Call) -> None:
+        """Strike the call off the mailbox: under the lock, so that a ledger made again from it never lists what is over."""
+        if call.cell >= 0 and not call.cleared:
+            self.mailroom.clear(call.cell)
+            call.cleared = True
+
     def _drop(self, call: Call) -> None:
         """Forget a call that neither waits nor holds, and free its cell."""
         call.over = True
         self.roll.drop(call)
-        cell, call.cell = call.cell, -1
-        if cell >= 0:
-            self.mailroom.free(cell)
+        if call.cell >= 0:
+            try:
+                self._clear(call)  # if the ledger did not know us, so that there was nothing to change
+            finally:
+                cell, call.cell = call.cell, -1
+                self.mailroom.free(cell)
 
     def needs_repair(self) -> bool:
         """Whether something went past the ordinary ways: the dead, the overdue, a lost ring or ledger. Takes no lock."""

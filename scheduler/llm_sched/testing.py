@@ -186,11 +186,14 @@ class MemoryMailroom:
         with self._post.rung:
             self._box.words[cell] = Word(b"0000", state, 0.0)
 
-    def free(self, cell: int) -> None:
+    def clear(self, cell: int) -> None:
         """See `llm_sched.mailroom.Mailroom`."""
         with self._post.rung:
             if cell in self._box.words:
                 self._box.words[cell] = Word(b"0000", b"free", 0.0)
+
+    def free(self, cell: int) -> None:
+        """See `llm_sched.mailroom.Mailroom`; cells are never used twice here."""
 
     def in_use(self) -> int:
         """How many cells are taken: 0 when nothing was forgotten."""

@@ -202,3 +202,23 @@ def test_only_what_is_named_as_ours_is_swept(tmp_path: Path) -> None:
     names = {path.name for path in folder.iterdir()}
     room.leave()
     assert names == {f"{os.getpid()}-89abcdef.box"} | foreign
+
+
+def test_a_mailbox_says_that_a_call_is_over_before_the_ledger_is_let_go(tmp_path: Path) -> None:
+    """A ledger that is lost just then, and made again from the mailboxes, must not list what was given back."""
+    path = tmp_path / "ledger.json"
+    scheduler = Scheduler(Policy(max_in_flight=1, state_path=path))
+    slot = scheduler.acquire()
+    part = scheduler._engine.part  # noqa: SLF001
+    commit, listed = part._carry_out, list[int]()  # noqa: SLF001
+
+    def look_on(*arguments: Any) -> None:
+        listed.append(len(list(part.mailroom.own.entries())))
+        commit(*arguments)
+
+    part._carry_out = look_on  # type: ignore[method-assign] # noqa: SLF001
+    slot.release()
+    with pytest.raises(SlotTimeout), scheduler.acquire():
+        scheduler.acquire(timeout_s=0)
+    scheduler.close()
+    assert listed == [0, 1, 1, 0, 0]

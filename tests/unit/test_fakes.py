@@ -110,5 +110,6 @@ def test_cells_are_counted_and_used_again() -> None:
     """A test can see that nothing was forgotten."""
     room = MemoryMailroom(JumpClock())
     cells = [room.take(), room.take()]
+    room.clear(cells[0])
     room.free(cells[0])
     assert (room.in_use(), room.take(), room.in_use()) == (1, cells[0], 2)

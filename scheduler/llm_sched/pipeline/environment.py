@@ -1,7 +1,8 @@
 """`env:NAME` and `env:NAME|default` in a manifest's values."""
 
 # Law: pure; the variables are an argument. A key that ends in `_env` holds the name of a variable with a secret. What it
-# says is never looked up: who writes `env:` there has the secret itself in that variable, and it would be shown as a name.
+# says is looked up only in variables that end in `_ENV`, which hold names too: any other has the secret itself in it, and
+# that would be shown as a name.
 
 from __future__ import annotations
 
@@ -12,11 +13,11 @@ if TYPE_CHECKING:
 
 PREFIX = "env:"
 NAME_SUFFIX = "_env"
-"""How keys end whose values are left as they are written."""
+"""How keys end, and in capitals variables, that hold the name of another variable."""
 
 
 def resolved(data: Any, environ: Mapping[str, str]) -> Any:  # noqa: ANN401 - any part of a document
-    """A copy of `data` in which every `env:` text is replaced, but for those of keys that end in `_env`.
+    """A copy of `data` in which every `env:` text is replaced, but for secrets where their names belong.
 
     An unset variable without a default becomes empty.
     """
@@ -53,12 +54,13 @@ def _resolved(data: Any, environ: Mapping[str, str], done: dict[int, Any]) -> An
 def _mapping(data: dict[Any, Any], environ: Mapping[str, str], done: dict[int, Any]) -> Any:  # noqa: ANN401 - as above
     if id(data) not in done:
         copy = done[id(data)] = dict[Any, Any]()
-        copy.update({key: value if _is_name(key, value) else _resolved(value, environ, done) for key, value in data.items()})
+        copy.update({key: value if _is_secret(key, value) else _resolved(value, environ, done) for key, value in data.items()})
     return done[id(data)]
 
 
-def _is_name(key: object, value: object) -> bool:
-    return isinstance(key, str) and key.endswith(NAME_SUFFIX) and isinstance(value, str)
+def _is_secret(key: object, value: object) -> bool:
+    is_name = isinstance(key, str) and key.endswith(NAME_SUFFIX)
+    return is_name and not all(name.endswith(NAME_SUFFIX.upper()) for name in variables(value))
 
 
 def _items(data: list[Any], environ: Mapping[str, str], done: dict[int, Any]) -> Any:  # noqa: ANN401 - as above

@@ -33,6 +33,15 @@ def test_a_misspelt_ref_is_usage(shell: Shell, folder: Folder, ref: str) -> None
     assert ref in failure(shell.call(f"{CHAT} --infra-ref b.yaml -q hi"), 1)
 
 
+def test_the_key_of_the_proxy_has_the_name_that_a_variable_gives_it(shell: Shell, provider: Provider) -> None:
+    """LLM_PROXY_API_KEY_ENV names the variable, as its own name says; the key is read from there."""
+    environment = {"LLM_PROXY_API_BASE": provider.url, "LLM_PROXY_API_KEY_ENV": "GATEWAY_KEY", "OPENAI_API_KEY": None}
+    line = f"{CHAT} --infra-ref standard:llm-proxy -q hi"
+    assert "GATEWAY_KEY" in failure(shell.call(line, **environment))
+    assert shell.call(line, GATEWAY_KEY="sk-gateway", **environment).exit_code == 0
+    assert provider.keys == ["Bearer sk-gateway"]
+
+
 def test_the_key_of_a_gateway_has_the_name_it_is_given(shell: Shell, folder: Folder, provider: Provider) -> None:
     """`api_key_env` names the variable; the key is read from there."""
     folder.provider("gateway.yaml", f"{{proxy: {{api_base: '{provider.url}', api_key_env: GATEWAY_KEY}}}}")

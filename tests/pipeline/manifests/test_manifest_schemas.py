@@ -65,7 +65,8 @@ def test_the_examples_conform(path: Path) -> None:
     text = path.read_text()
     named = re.match(r"# yaml-language-server: \$schema=(\S+)\n", text)
     if named:
-        assert (path.parent / named[1]).resolve() == (json_schemas.FOLDER / Path(named[1]).name).resolve()
+        schema = path.parent / named[1]
+        assert schema.read_text() == (json_schemas.FOLDER / schema.name).read_text()
     kind = {"infra/v1": "infra", "mas/v1": "agent", "lab/v1": "experiment"}[yaml.safe_load(text)["apiVersion"]]
     assert accepts(f"{kind}.schema.json", yaml.safe_load(text))
 
