@@ -123,11 +123,11 @@ def test_at_a_high_speed_the_work_is_bounded(tmp_path: Path) -> None:
     assert readings[-1].snapshot.seq == 499
 
 
-@pytest.mark.parametrize("content", [b"", b"no gzip", gzip.compress(b'{"a": 1}\n'), gzip.compress(b""), gzip.compress(HEAD)])
-def test_what_is_no_recording_is_named(tmp_path: Path, content: bytes) -> None:
+@pytest.mark.parametrize("lines", [b'{"a": 1}\n', b"", HEAD, None], ids=["foreign", "empty", "head only", "no gzip"])
+def test_what_is_no_recording_is_named(tmp_path: Path, lines: bytes | None) -> None:
     """One clear line, with the file's name."""
     path = tmp_path / "wrong.gz"
-    path.write_bytes(content)
+    path.write_bytes(b"no gzip" if lines is None else gzip.compress(lines))
     with pytest.raises(RecordingError, match=r"wrong\.gz"):
         ReplaySource(path, 1.0, Clock())
 
