@@ -123,10 +123,17 @@ def test_limits_and_where_they_come_from() -> None:
 
 def test_a_bucket_without_limits_says_so() -> None:
     """No cap, no rate, nobody waits."""
-    told = " ".join(words(fact) for fact in bucket_page(snapshot(bucket(cap=0)), "p/m").facts)
+    told = " ".join(words(fact) for fact in bucket_page(snapshot(bucket(cap=0, policies=[policy(cap=0)])), "p/m").facts)
     assert "no cap" in told
     assert "no rate limit" in told
     assert "nobody waits" in told
+
+
+def test_the_limits_of_a_bucket_come_with_whoever_calls() -> None:
+    """Where nobody holds or waits, no policy is live; that is not the same as no cap."""
+    told = " ".join(words(fact) for fact in bucket_page(snapshot(bucket(cap=0)), "p/m").facts)
+    assert "none while nobody is here" in told
+    assert "no cap" not in told
 
 
 def test_a_bucket_that_is_not_there() -> None:

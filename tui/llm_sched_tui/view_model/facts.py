@@ -53,6 +53,8 @@ def _waiting(record: BucketRecord) -> tuple[Span, ...]:
 
 
 def _limits(bucket: BucketView, record: BucketRecord, elapsed_s: float) -> Line:
+    if not bucket.policies:
+        return (Chunk((("limits  ", "dim"), ("none while nobody is here: they come with whoever calls", "dim"))),)
     cap = f"at most {record.limit} in flight" if record.limit else "no cap"
     chunks = [Chunk((("limits  ", "dim"), (cap, "plain")))]
     tokens, token_in_s = tokens_now(bucket, elapsed_s)
