@@ -6,14 +6,17 @@ import asyncio
 import gc
 import os
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 from pipeline_provider import PATIENCE_S, Provider, Reply, Script, until, until_later
 from pipeline_support import CALL, Leaf, asked, granted, in_flight
 
 from llm_sched import LlmSchedulerMiddleware, Policy, SchedulerError, default, llm_slot, read_snapshot
+from llm_sched.model import Transition
 from llm_sched.pipeline import openai_http, streams
 from llm_sched.pipeline.cache import LlmCacheMiddleware
 from llm_sched.pipeline.engine_openai import OpenAiEngine
@@ -21,6 +24,8 @@ from llm_sched.pipeline.streams import PacedStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from llm_sched.model import State
 
 CAP = 2
 OFTEN = 3 * CAP
@@ -447,3 +452,21 @@ def test_what_is_held_too_long_is_taken_back(provider: Provider) -> None:
         assert (bucket.totals.reclaimed, bucket.in_flight) == (1, 1)
     kept.close()
     engine.close()
+
+
+def test_a_stream_that_is_held_too_long_is_shown_as_overdue(paced: Paced) -> None:
+    """With `max_hold_s: 0` it keeps its slot; who looks sees that ten minutes, openai's own timeout, have passed."""
+
+    def age(state: State) -> Transition:
+        (bucket,) = state.buckets.values()
+        bucket.leases[0] = replace(bucket.leases[0], since=bucket.leases[0].since - 601)
+        return Transition(changed=True)
+
+    def overdue() -> list[bool]:
+        return [holder.overdue for bucket in read_snapshot(path).buckets for holder in bucket.holders]
+
+    path = default.current().policy.path
+    with paced.layer.stream(CALL):
+        before = overdue()
+        default.current()._engine.part.store.transact(age, lambda *_: None, time.monotonic() + PATIENCE_S)  # noqa: SLF001
+        assert (before, overdue()) == ([False], [True])

@@ -118,6 +118,17 @@ def test_every_task_once_judged_and_summed_up(lab: Shell, folder: Folder, provid
     assert provider.count == live
 
 
+def test_two_experiments_have_a_bucket_each(lab: Shell, folder: Folder, provider: Provider) -> None:
+    """With `user` in the keys: an experiment's name is its user."""
+    short = EXPERIMENT.replace("n_runs: 2", "n_runs: 1")
+    for name in ("capitals", "rivers"):
+        folder.write("experiment.yaml", short.replace("name: capitals", f"name: {name}"))
+        result = lab.run(EXECUTE)
+        assert result.returncode == 0, result.stderr
+    granted = {bucket.name: bucket.totals.granted for bucket in read_snapshot(lab.ledger).buckets}
+    assert granted == {f"{provider.host}/gpt-4o/{name}": TASKS // 2 for name in ("capitals", "rivers")}
+
+
 @pytest.mark.soak
 def test_repeats_are_new_answers_and_the_first_comes_from_the_cache(lab: Shell, folder: Folder, provider: Provider) -> None:
     """With a cache, a second execution from scratch asks only for the repeats; `distinct_runs: false` asks for nothing."""
