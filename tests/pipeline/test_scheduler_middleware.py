@@ -17,6 +17,7 @@ from llm_sched import ConfigError, LlmSchedulerMiddleware, Policy, SlotTimeout, 
 from llm_sched.pipeline import endpoint
 from llm_sched.pipeline.exchange import LlmRequest
 from llm_sched.pipeline.layer import Layer
+from llm_sched.pipeline.retry import Backoff
 
 
 def test_the_public_name_is_the_class() -> None:
@@ -189,7 +190,7 @@ def test_nested_layers_share_a_slot() -> None:
 def test_wrap_resolves_the_process_s_endpoint() -> None:
     """A judge calls whom the pipeline calls, under the same label."""
     LlmSchedulerMiddleware.wrap(Leaf(api_base="http://h:1/v1", api_key_env="K"), provider="label")
-    assert endpoint.resolved() == endpoint.Endpoint("label", "m", "http://h:1/v1", "K")
+    assert endpoint.resolved() == endpoint.Endpoint("label", "m", "http://h:1/v1", "K", Backoff())
 
 
 def test_a_blocking_engine_works_in_a_task() -> None:

@@ -207,7 +207,8 @@ def test_ended_by_a_signal_and_resumed(
     gate.set()
     assert lab.run(EXECUTE).returncode == 0
     assert keys(results(folder.path)) == every_key_once()
-    assert provider.count == TASKS + 2
+    # What was in flight is asked again; and the slots of whoever ends first may pass to a worker that has not heard yet.
+    assert TASKS + 2 <= provider.count <= TASKS + 2 + 2
 
 
 @pytest.mark.soak
